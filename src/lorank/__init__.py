@@ -1,0 +1,1 @@
+"""Learn low-rank matrices from the entries that were seen."""
