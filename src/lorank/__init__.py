@@ -1,1 +1,53 @@
-"""Learn low-rank matrices from the entries that were seen."""
+"""Learn low-rank matrices from the entries that were seen.
+
+    >>> import lorank
+    >>> model = lorank.MatrixCompletion(rank=5, lam=0.1).fit(X)     # sparse, NaN array, DataFrame, triplets
+    >>> model.predict(rows, cols)
+
+Names load what they need when they are first used, so that importing lorank is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "InputError": "lorank.errors",
+    "LowRankImputer": "lorank.estimators",
+    "MatrixCompletion": "lorank.estimators",
+    "Observations": "lorank.observations",
+    "complete": "lorank.estimators",
+}
+_ROOMS = (
+    "datasets",
+    "estimators",
+    "linalg",
+    "methods",
+    "observations",
+    "plots",
+    "problems",
+    "regularizers",
+    "solvers",
+)
+
+__all__ = [*_HOME, *_ROOMS]
+
+if TYPE_CHECKING:
+    from lorank.errors import InputError as InputError
+    from lorank.estimators import LowRankImputer as LowRankImputer
+    from lorank.estimators import MatrixCompletion as MatrixCompletion
+    from lorank.estimators import complete as complete
+    from lorank.observations import Observations as Observations
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in _ROOMS:
+        return import_module(f"lorank.{name}")
+    raise AttributeError(f"module 'lorank' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,34 @@
+"""Compiled loops over observed entries, on plain arrays. The only room that imports numba.
+
+Factors come to the kernels *padded*: a factor of width k (and perhaps a bias) is stored in rows of q numbers,
+q a multiple of the vector width, with zeros behind. Column k holds the bias where there is one. Kernels work on
+lines: a line is a row of the row-major copy of the data, or a column of the column-major one, so every half-step is
+one kernel called twice. Lines are independent: the same bits come out for any number of threads.
+"""
+
+from lorank.kernels.compression import compress, first_duplicate, transpose
+from lorank.kernels.lines import (
+    GRAM_BLOCK,
+    gradient_lines,
+    gram_blocks,
+    multiply_lines,
+    predict_pairs,
+    solve_lines,
+)
+from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.simd import LANES
+
+__all__ = [
+    "GRAM_BLOCK",
+    "LANES",
+    "Workers",
+    "available_cores",
+    "compress",
+    "first_duplicate",
+    "gradient_lines",
+    "gram_blocks",
+    "multiply_lines",
+    "predict_pairs",
+    "solve_lines",
+    "transpose",
+]

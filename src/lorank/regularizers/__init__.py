@@ -1,0 +1,23 @@
+"""Regularizers: of singular values (`Spectral`) and of factors (`Factored`)."""
+
+from lorank.regularizers.base import Factored, Separable, Spectral, SpectralValue
+from lorank.regularizers.concave import LSP, MCP, CappedL1, SchattenP
+from lorank.regularizers.factored import FactoredGSR, FactoredNNFN, FactoredNuclear
+from lorank.regularizers.spectral import NNFN, Nuclear, TruncatedL12
+
+__all__ = [
+    "LSP",
+    "MCP",
+    "NNFN",
+    "CappedL1",
+    "Factored",
+    "FactoredGSR",
+    "FactoredNNFN",
+    "FactoredNuclear",
+    "Nuclear",
+    "SchattenP",
+    "Separable",
+    "Spectral",
+    "SpectralValue",
+    "TruncatedL12",
+]

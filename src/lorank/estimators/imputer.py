@@ -1,0 +1,104 @@
+"""LowRankImputer: NaN in, filled out, for tables in a scikit-learn pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lorank import methods
+from lorank.errors import InputError
+from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.folding import fold_in_rows
+from lorank.observations import Observations
+
+Array = npt.NDArray[Any]
+
+
+class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill missing values of a table whose columns move together.
+
+    Columns are centred and scaled, a low-rank matrix is fitted to what is there, and missing cells are read from it.
+    Rows that were not in the training table are folded in: each is a small regression on the factors of the columns.
+    Cells that were there are never changed.
+
+    Parameters
+    ----------
+    rank : int or None
+        None takes half the smaller side of the table, at most 10.
+    lam, theta, method, tol, max_iter, random_state, n_jobs
+        As for MatrixCompletion; lam is in units of standardised columns.
+
+    Attributes
+    ----------
+    model_ : MatrixCompletion
+        Fitted on the standardised table.
+    center_, scale_ : arrays
+        Mean and standard deviation of each column's known cells. A column without any is filled with 0.
+    """
+
+    def __init__(
+        self,
+        rank: int | None = None,
+        lam: float = 1.0,
+        theta: float = 1.0,
+        method: str = "nnfn",
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.rank = rank
+        self.lam = lam
+        self.theta = theta
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> LowRankImputer:
+        """Learn the factors of the columns."""
+        X = self._read(X, reset=True)
+        seen = ~np.isnan(X)
+        if not seen.any():
+            raise InputError("Every cell of the table is missing; there is nothing to learn from.")
+        if not hasattr(methods.find(self.method).build_regularizer(lam=self.lam, theta=self.theta), "multipliers"):
+            raise InputError(f"Method {self.method!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
+        counts = np.maximum(seen.sum(axis=0), 1)
+        self.center_ = np.where(seen, X, 0).sum(axis=0) / counts
+        self.scale_ = np.sqrt((np.where(seen, X - self.center_, 0) ** 2).sum(axis=0) / counts)
+        # A constant column has no scale: its centre is all there is to say of it.
+        self.scale_[self.scale_ == 0] = 1.0
+        self.model_ = MatrixCompletion(
+            method=self.method,
+            rank=self.rank if self.rank is not None else max(1, min(10, min(X.shape) // 2)),
+            lam=self.lam,
+            theta=self.theta,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        ).fit((X - self.center_) / self.scale_)
+        self.n_iter_ = self.model_.n_iter_
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Fill the missing cells of X, row by row."""
+        check_is_fitted(self)
+        X = self._read(X, reset=False)
+        observations = Observations.from_dense((X - self.center_) / self.scale_)
+        predicted = fold_in_rows(self.model_, observations).dense() * self.scale_ + self.center_
+        return np.where(np.isnan(X), predicted, X)
+
+    def _read(self, X: Any, reset: bool) -> Array:
+        array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        return np.asarray(array)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

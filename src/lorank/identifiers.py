@@ -1,0 +1,88 @@
+"""What users call their rows and columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lorank.errors import InputError
+
+
+class Identifiers:
+    """Ids by position, and positions by id. Ids are anything hashable; 7 and "7" and "007" are three ids."""
+
+    def __init__(self, values: npt.NDArray[Any]) -> None:
+        self.values = values
+
+    @classmethod
+    def of(cls, ids: Any) -> Identifiers | None:
+        """Identifiers of a sequence; None and Identifiers stay as they are."""
+        if ids is None or isinstance(ids, Identifiers):
+            return ids
+        return cls(_as_array(ids))
+
+    @classmethod
+    def number(cls, names: Any) -> tuple[Identifiers, npt.NDArray[np.int64]]:
+        """The distinct ids among names, and the position of each name's id.
+
+        Ids of one type come sorted; of mixed types, in the order in which they appear.
+        """
+        array = _as_array(names)
+        if array.dtype.kind in "iu" and array.size:
+            low, high = int(array.min()), int(array.max())
+            if high - low < 4 * array.size + 1024:
+                # Dense integers are numbered by counting; sorting millions of them is many times slower.
+                place = np.zeros(high - low + 1, np.int64)
+                place[array - low] = 1
+                ids = np.flatnonzero(place) + low
+                place[ids - low] = np.arange(ids.size)
+                return cls(ids.astype(array.dtype)), place[array - low]
+        if array.dtype.kind != "O":
+            ids, positions = np.unique(array, return_inverse=True)
+            return cls(ids), positions.reshape(-1)
+        known: dict[Any, int] = {}
+        try:
+            positions = np.fromiter((known.setdefault(name, len(known)) for name in array), np.int64, array.size)
+        except TypeError as error:
+            raise InputError(f"Ids must be hashable: {error}.") from None
+        return cls(_as_array(list(known))), positions
+
+    @cached_property
+    def _position(self) -> dict[Any, int]:
+        return {name: position for position, name in enumerate(self.values.tolist())}
+
+    def positions(self, names: Any, what: str) -> npt.NDArray[np.int64]:
+        """Positions of names; an unknown one is an error that names it."""
+        found = self.find(names)
+        if (found < 0).any():
+            unknown = _as_array(names).tolist()[int(np.argmax(found < 0))]
+            raise InputError(f"Unknown {what} {unknown!r}: it was not in the data that the model was fitted on.")
+        return found
+
+    def find(self, names: Any) -> npt.NDArray[np.int64]:
+        """Positions of names, -1 where unknown."""
+        position = self._position
+        return np.array([position.get(name, -1) for name in _as_array(names).tolist()], np.int64)
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+
+def _as_array(ids: Any) -> npt.NDArray[Any]:
+    """A one-dimensional array that keeps each id's type: mixed types stay objects instead of turning into text."""
+    if isinstance(ids, np.ndarray):
+        return ids.ravel()
+    if np.isscalar(ids) or isinstance(ids, (str, bytes)):
+        ids = [ids]
+    items = list(ids)
+    kinds = {type(item) for item in items}
+    if (len(kinds) == 1 and kinds <= {int, str}) or (
+        all(isinstance(item, np.generic) for item in items) and len(kinds) == 1
+    ):
+        return np.asarray(items)
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array

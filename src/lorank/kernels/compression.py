@@ -1,0 +1,46 @@
+"""From triplets to lines: counting sorts, linear in the number of entries."""
+
+import numpy as np
+
+from lorank.kernels.compiling import kernel
+
+
+@kernel
+def compress(major, minor, values, pointers, out_minor, out_values):
+    """Sort triplets stably by their major index; pointers (lines + 1, zeros) become the line starts."""
+    for t in range(major.size):
+        pointers[major[t] + 1] += 1
+    for i in range(pointers.size - 1):
+        pointers[i + 1] += pointers[i]
+    place = pointers[:-1].copy()
+    for t in range(major.size):
+        at = place[major[t]]
+        place[major[t]] = at + 1
+        out_minor[at] = minor[t]
+        out_values[at] = values[t]
+
+
+@kernel
+def transpose(pointers, indices, values, out_pointers, out_indices, out_values):
+    """Lines of the other direction; the indices within each come out ascending."""
+    for t in range(indices.size):
+        out_pointers[indices[t] + 1] += 1
+    for j in range(out_pointers.size - 1):
+        out_pointers[j + 1] += out_pointers[j]
+    place = out_pointers[:-1].copy()
+    for i in range(pointers.size - 1):
+        for t in range(pointers[i], pointers[i + 1]):
+            at = place[indices[t]]
+            place[indices[t]] = at + 1
+            out_indices[at] = i
+            out_values[at] = values[t]
+
+
+@kernel
+def first_duplicate(pointers, indices):
+    """The position of the first entry that repeats its predecessor in a sorted line, or -1."""
+    for i in range(pointers.size - 1):
+        for t in range(pointers[i] + 1, pointers[i + 1]):
+            if indices[t] == indices[t - 1]:
+                return np.int64(t)
+    return np.int64(-1)

@@ -1,0 +1,205 @@
+"""The loops over lines: normal equations, gradients, products, predictions, Grams.
+
+Shapes: features (lines of the other side, q), out (lines, q), both padded; k is the rank; with `biased`, column k of a
+factor is its line's bias and the model is offset + own bias + other bias + <own, other>.
+"""
+
+import numpy as np
+
+from lorank.kernels.compiling import kernel
+from lorank.kernels.simd import (
+    LANES,
+    add,
+    fma,
+    inverse_root,
+    load,
+    multiply,
+    splat,
+    store,
+    subtract_product,
+    total,
+)
+
+# Features of this many observations are gathered side by side, so that the tiles below read from the first-level cache.
+BLOCK = 64
+# Grams are summed over blocks of lines of this length, whatever the number of threads: the same bits always.
+GRAM_BLOCK = 4096
+
+
+@kernel
+def _add_gram(block, n, width, gram):
+    """gram += block[:n].T @ block[:n] for its lower tiles of 4 x LANES, each held in registers."""
+    q = block.shape[1]
+    zero = splat(block.dtype.type(0))
+    for a in range(0, width, 4):
+        for c in range(0, a + 4, LANES):
+            s0 = zero
+            s1 = zero
+            s2 = zero
+            s3 = zero
+            for t in range(n):
+                y = load(block, t * q + c)
+                s0 = fma(block[t, a], y, s0)
+                s1 = fma(block[t, a + 1], y, s1)
+                s2 = fma(block[t, a + 2], y, s2)
+                s3 = fma(block[t, a + 3], y, s3)
+            store(gram, a * q + c, add(load(gram, a * q + c), s0))
+            store(gram, (a + 1) * q + c, add(load(gram, (a + 1) * q + c), s1))
+            store(gram, (a + 2) * q + c, add(load(gram, (a + 2) * q + c), s2))
+            store(gram, (a + 3) * q + c, add(load(gram, (a + 3) * q + c), s3))
+
+
+@kernel
+def _solve_systems(system, right, p):
+    """Cholesky on LANES systems at once: system[(a * p + c) * LANES + lane], right[a * LANES + lane]."""
+    for i in range(p):
+        for j in range(i + 1):
+            x = load(system, (i * p + j) * LANES)
+            for t in range(j):
+                x = subtract_product(x, load(system, (i * p + t) * LANES), load(system, (j * p + t) * LANES))
+            # The diagonal keeps 1 / L_jj: dividing is the slowest thing here.
+            x = inverse_root(x) if i == j else multiply(x, load(system, (j * p + j) * LANES))
+            store(system, (i * p + j) * LANES, x)
+    for j in range(p):
+        x = load(right, j * LANES)
+        for i in range(j):
+            x = subtract_product(x, load(system, (j * p + i) * LANES), load(right, i * LANES))
+        store(right, j * LANES, multiply(x, load(system, (j * p + j) * LANES)))
+    for j in range(p - 1, -1, -1):
+        x = load(right, j * LANES)
+        for i in range(j + 1, p):
+            x = subtract_product(x, load(system, (i * p + j) * LANES), load(right, i * LANES))
+        store(right, j * LANES, multiply(x, load(system, (j * p + j) * LANES)))
+
+
+@kernel
+def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
+    """Least squares of every line: (F_i' F_i + ridge) w_i = F_i' o_i + pull_i, F_i the features it has seen.
+
+    ridge (p, p), p = k + biased; pull (lines, k), or (0, 0) for none. Writes w_i into out and half the sum of squared
+    residuals at w_i into loss, which the normal equations give for nothing.
+    """
+    p = k + 1 if biased else k
+    q = features.shape[1]
+    block = np.zeros((BLOCK, q), features.dtype)
+    # The Gram of [F_i, o_i]: its last row holds F_i' o_i and o_i' o_i.
+    grams = np.zeros((LANES, q, q), features.dtype)
+    system = np.ones(p * p * LANES, features.dtype)
+    right = np.zeros(p * LANES, features.dtype)
+    # Lines with fewer observations than p and no ridge are singular; this much keeps them solvable.
+    floor = np.finfo(features.dtype).eps * 4
+    one = features.dtype.type(1)
+    for first in range(lo, hi, LANES):
+        lanes = min(LANES, hi - first)
+        for lane in range(lanes):
+            i = first + lane
+            gram = grams[lane]
+            gram[:] = 0
+            at = pointers[i]
+            while at < pointers[i + 1]:
+                n = min(BLOCK, pointers[i + 1] - at)
+                for t in range(n):
+                    source = np.int64(indices[at + t]) * q
+                    for a in range(0, q, LANES):
+                        store(block, t * q + a, load(features, source + a))
+                    target = values[at + t]
+                    if biased:
+                        target -= block[t, k] + offset
+                        block[t, k] = one
+                    block[t, p] = target
+                _add_gram(block, n, p + 1, gram)
+                at += n
+            scale = features.dtype.type(0)
+            for a in range(p):
+                scale += gram[a, a] + ridge[a, a]
+            scale = floor * scale / p + features.dtype.type(1e-30)
+            for a in range(p):
+                for c in range(a + 1):
+                    system[(a * p + c) * LANES + lane] = gram[a, c] + ridge[a, c]
+                system[(a * p + a) * LANES + lane] += scale
+                right[a * LANES + lane] = gram[p, a]
+            if pull.size:
+                for a in range(k):
+                    right[a * LANES + lane] += pull[i, a]
+        _solve_systems(system, right, p)
+        for lane in range(lanes):
+            gram = grams[lane]
+            squares = np.float64(gram[p, p])
+            for a in range(p):
+                w = np.float64(right[a * LANES + lane])
+                out[first + lane, a] = right[a * LANES + lane]
+                term = gram[a, a] * w - 2.0 * gram[p, a]
+                for c in range(a):
+                    term += 2.0 * gram[a, c] * np.float64(right[c * LANES + lane])
+                squares += w * term
+            loss[first + lane] = max(squares, 0.0) / 2
+
+
+@kernel
+def gradient_lines(pointers, indices, values, features, own, k, biased, offset, out, loss, lo, hi):
+    """out_i = sum_j r_ij f_j (and sum_j r_ij for the bias), loss_i = sum_j r_ij^2 / 2, r = model - values."""
+    q = features.shape[1]
+    line = np.zeros(q, features.dtype)
+    slope = np.zeros(q, features.dtype)
+    for i in range(lo, hi):
+        slope[:] = 0
+        line[:] = own[i]
+        shift = features.dtype.type(0)
+        if biased:
+            # With 1 in the bias's place, <line, f_j> adds the other side's bias.
+            shift = own[i, k] + offset
+            line[k] = 1
+        squares = 0.0
+        residuals = features.dtype.type(0)
+        for t in range(pointers[i], pointers[i + 1]):
+            source = np.int64(indices[t]) * q
+            x = multiply(load(line, 0), load(features, source))
+            for a in range(LANES, q, LANES):
+                x = fma(load(line, a), load(features, source + a), x)
+            r = total(x) + shift - values[t]
+            for a in range(0, q, LANES):
+                store(slope, a, fma(r, load(features, source + a), load(slope, a)))
+            residuals += r
+            squares += np.float64(r) * np.float64(r)
+        if biased:
+            slope[k] = residuals
+        out[i] = slope
+        loss[i] = squares / 2
+
+
+@kernel
+def multiply_lines(pointers, indices, values, features, out, lo, hi):
+    """out = S @ features for the sparse matrix whose lines these are."""
+    q = features.shape[1]
+    for i in range(lo, hi):
+        out[i] = 0
+        for t in range(pointers[i], pointers[i + 1]):
+            source = np.int64(indices[t]) * q
+            for a in range(0, q, LANES):
+                store(out, i * q + a, fma(values[t], load(features, source + a), load(out, i * q + a)))
+
+
+@kernel
+def predict_pairs(rows, cols, W, H, k, biased, offset, out, lo, hi):
+    """out_t = <W[rows_t], H[cols_t]> (+ offset and both biases), for padded W and H."""
+    q = W.shape[1]
+    for t in range(lo, hi):
+        left = np.int64(rows[t]) * q
+        right = np.int64(cols[t]) * q
+        x = multiply(load(W, left), load(H, right))
+        for a in range(LANES, q, LANES):
+            x = fma(load(W, left + a), load(H, right + a), x)
+        value = total(x)
+        if biased:
+            own, other = W[rows[t], k], H[cols[t], k]
+            value += offset + own + other - own * other
+        out[t] = value
+
+
+@kernel
+def gram_blocks(factor, k, out, lo, hi):
+    """out_b = F_b' F_b (lower tiles) for the b-th block of GRAM_BLOCK rows of a padded factor, lo <= b < hi."""
+    for b in range(lo, hi):
+        start = b * GRAM_BLOCK
+        stop = min(start + GRAM_BLOCK, factor.shape[0])
+        _add_gram(factor[start:stop], stop - start, k, out[b])

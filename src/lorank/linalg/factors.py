@@ -1,0 +1,139 @@
+"""A matrix kept as thin factors, with or without biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lorank import kernels
+from lorank.errors import MemoryLimitError
+
+Array = npt.NDArray[Any]
+
+# A direction counts towards the rank while its singular value is above this part of the largest.
+RANK_TOLERANCE = 1e-3
+
+
+def padded_width(k: int) -> int:
+    """Columns of the padded array of a factor of width k: room for a bias and a value, in whole vectors."""
+    return -(-(k + 2) // kernels.LANES) * kernels.LANES
+
+
+def pad(factor: Array, bias: Array | None = None) -> Array:
+    """The padded array of an m x k factor: the factor, its bias (or 0), zeros."""
+    m, k = factor.shape
+    padded = np.zeros((m, padded_width(k)), factor.dtype)
+    padded[:, :k] = factor
+    if bias is not None:
+        padded[:, k] = bias
+    return padded
+
+
+@dataclass(frozen=True)
+class Factors:
+    """X = W H^T, or X_ij = offset + a_i + b_j + <w_i, h_j> with biases.
+
+    left (m, q) and right (n, q) are padded as the kernels want them; W, H, row_bias and col_bias are views of them.
+    """
+
+    left: Array
+    right: Array
+    k: int
+    biased: bool = False
+    offset: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        W: Array,
+        H: Array,
+        row_bias: Array | None = None,
+        col_bias: Array | None = None,
+        offset: float = 0.0,
+    ) -> Factors:
+        """From plain arrays W (m, k) and H (n, k)."""
+        return cls(pad(W, row_bias), pad(H, col_bias), W.shape[1], row_bias is not None, offset)
+
+    @property
+    def W(self) -> Array:
+        return self.left[:, : self.k]
+
+    @property
+    def H(self) -> Array:
+        return self.right[:, : self.k]
+
+    @property
+    def row_bias(self) -> Array:
+        return self.left[:, self.k] if self.biased else np.zeros(len(self.left), self.left.dtype)
+
+    @property
+    def col_bias(self) -> Array:
+        return self.right[:, self.k] if self.biased else np.zeros(len(self.right), self.right.dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.left), len(self.right)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.left.dtype
+
+    def transposed(self) -> Factors:
+        """The factors of X^T."""
+        return replace(self, left=self.right, right=self.left)
+
+    def predict(self, rows: Array, cols: Array, workers: kernels.Workers | None = None) -> Array:
+        """Entries X[rows_t, cols_t], without forming X."""
+        out = np.empty(len(rows), self.dtype)
+        args = (rows, cols, self.left, self.right, self.k, self.biased, self.dtype.type(self.offset), out)
+        pool = workers or kernels.Workers()
+        pool.run_evenly(kernels.predict_pairs, len(rows), *args, work_per_line=self.k)
+        return out
+
+    def dense(self) -> Array:
+        """X as an m x n array; refused with its size if the machine has not that much memory free."""
+        m, n = self.shape
+        check_memory(m * n * self.dtype.itemsize, f"The completed matrix of {m} x {n} entries")
+        X = self.W @ self.H.T
+        if self.biased:
+            X += (self.row_bias + self.dtype.type(self.offset))[:, None]
+            X += self.col_bias[None, :]
+        return X
+
+    def singular_values(self) -> Array:
+        """Singular values of W H^T (biases left out), descending, in float64."""
+        RW, RH = (np.linalg.qr(factor.astype(np.float64)).R for factor in (self.W, self.H))
+        return np.linalg.svd(RW @ RH.T, compute_uv=False)
+
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.left).all() and np.isfinite(self.right).all() and np.isfinite(self.offset))
+
+
+def effective_rank(sigma: Array) -> int:
+    """How many singular values are above RANK_TOLERANCE of the largest."""
+    return int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma.max())) if sigma.size and sigma.max() > 0 else 0
+
+
+def check_memory(needed: int, what: str) -> None:
+    """Refuse what would not fit into the memory that is free now."""
+    free = _free_memory()
+    if free is not None and needed > free:
+        raise MemoryLimitError(
+            f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; "
+            "predict the entries that you need instead."
+        )
+
+
+def _free_memory() -> int | None:
+    """Bytes that can be had without swapping, where the system tells."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None

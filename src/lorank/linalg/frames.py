@@ -1,0 +1,59 @@
+"""The balanced frame of two factors, from their k x k Grams alone.
+
+X = W H^T has many factorizations: W A and H A^-T give the same X for every invertible A. One of them is balanced,
+(W A)^T (W A) = (H A^-T)^T (H A^-T) = diag(sigma), and it has the smallest ||W||_F^2 + ||H||_F^2. Alternating solvers
+creep towards it over many sweeps. Here A is computed directly, so that a solver can use the regularizer of the
+balanced factors at once, without touching the long sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+Array = npt.NDArray[Any]
+
+# Directions below this part of the strongest are numerically dead; this keeps the frame invertible.
+DEAD = 1e-10
+
+
+@dataclass(frozen=True)
+class Frame:
+    """W A and H A^-T are balanced, with Grams diag(sigma)."""
+
+    A: Array
+    inverse_transposed: Array
+    sigma: Array
+
+    @property
+    def gram(self) -> Array:
+        """The Gram of either balanced factor: diag(sigma)."""
+        return np.diag(self.sigma)
+
+    def for_left(self, M: Array) -> Array:
+        """A quadratic form on the rows of W A, as one on the rows of W: A M A^T."""
+        return self.A @ M @ self.A.T
+
+    def for_right(self, M: Array) -> Array:
+        """A quadratic form on the rows of H A^-T, as one on the rows of H."""
+        return self.inverse_transposed @ M @ self.inverse_transposed.T
+
+
+def balance(GW: Array, GH: Array) -> Frame:
+    """The frame that balances factors with Grams GW = W^T W and GH = H^T H.
+
+    With GW = L L^T and L^T GH L = V D V^T: A = L^-T V D^(1/4), A^-T = L V D^(-1/4), sigma = D^(1/2), ascending.
+    """
+    k = len(GW)
+    # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
+    scale = np.trace(GW) / k
+    L = scipy.linalg.cholesky(GW + (DEAD * scale if scale > 0 else 1.0) * np.eye(k), lower=True)
+    D, V = scipy.linalg.eigh(L.T @ GH @ L)
+    D = np.maximum(D, DEAD**2 * D[-1] if D[-1] > 0 else 1.0)
+    root = D**0.25
+    A = scipy.linalg.solve_triangular(L, V * root, lower=True, trans="T")
+    return Frame(A, L @ (V / root), root**2)

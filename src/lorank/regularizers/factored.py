@@ -1,0 +1,143 @@
+"""Regularizers on two factors: nuclear norm, NNFN and group-sparse, all through the k x k Grams.
+
+No singular value and no m x n array is ever formed: ||W H^T||_F^2 = <W^T W, H^T H>.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lorank.regularizers.base import Factored, FloatArray, require
+from lorank.regularizers.concave import SchattenP
+from lorank.regularizers.spectral import NNFN, Nuclear
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactoredNuclear(Factored):
+    """Factored nuclear norm, lam/2 * (||W||_F^2 + ||H||_F^2); lam = 0 is plain matrix factorization.
+
+    Its least value over all factors of X is lam * ||X||_*.
+
+    References
+    ----------
+    Srebro, Rennie, Jaakkola, "Maximum-margin matrix factorization", NeurIPS 2004.
+    """
+
+    def value(self, GW: FloatArray, GH: FloatArray) -> float:
+        return 0.5 * self.lam * float(np.trace(GW) + np.trace(GH))
+
+    def multipliers(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lam I, lam I)."""
+        return _scaled_identity(self.lam, GW), _scaled_identity(self.lam, GH)
+
+    def majorizer(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lam I, 0): the regularizer is this quadratic."""
+        return _scaled_identity(self.lam, GW), np.zeros_like(GW)
+
+    def spectral(self) -> Nuclear:
+        return Nuclear(lam=self.lam)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactoredNNFN(Factored):
+    """Factored NNFN, lam/2 * (||W||_F^2 + ||H||_F^2) - theta * lam * ||W H^T||_F.
+
+    Not differentiable at W H^T = 0. There the subtracted norm is given the gradient 0, so W = H = 0 looks
+    stationary to a solver: start away from it.
+
+    Parameters
+    ----------
+    lam : float
+        The weight, finite and >= 0.
+    theta : float
+        How much of the Frobenius norm is given back, from 0 (factored nuclear norm) to 1 (the paper's NNFN).
+
+    References
+    ----------
+    Wang, Yao, Kwok, "A scalable, adaptive and sound nonconvex regularizer for low-rank matrix learning",
+    WWW 2021.
+    """
+
+    theta: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.theta <= 1, "theta", self.theta, "between 0 and 1")
+
+    def value(self, GW: FloatArray, GH: FloatArray) -> float:
+        ridge = 0.5 * float(np.trace(GW) + np.trace(GH))
+        return self.lam * (ridge - self.theta * _product_norm(GW, GH))
+
+    def multipliers(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lam I - c GH, lam I - c GW) with c = theta * lam / ||W H^T||_F."""
+        c = self._pull(GW, GH)
+        return _scaled_identity(self.lam, GW) - c * GH, _scaled_identity(self.lam, GH) - c * GW
+
+    def majorizer(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lam I, c GH): minus a norm is concave, so it lies below its tangent at W_old."""
+        return _scaled_identity(self.lam, GW), self._pull(GW, GH) * GH
+
+    def spectral(self) -> NNFN:
+        return NNFN(lam=self.lam, theta=self.theta)
+
+    def _pull(self, GW: FloatArray, GH: FloatArray) -> float:
+        """c = theta * lam / ||W H^T||_F, and 0 at W H^T = 0, where 0 is a subgradient of the norm."""
+        norm = _product_norm(GW, GH)
+        return self.theta * self.lam / norm if norm > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactoredGSR(Factored):
+    """Factored group-sparse regularizer, lam/2 * sum_j (||w_j||_2 + ||h_j||_2) over the columns.
+
+    Its least value over all factors of X is lam * sum_i sigma_i^(1/2), so whole columns are driven to 0.
+
+    References
+    ----------
+    Fan, Ding, Chen, Udell, "Factor group-sparse regularization for efficient low-rank matrix recovery",
+    NeurIPS 2019.
+    """
+
+    def value(self, GW: FloatArray, GH: FloatArray) -> float:
+        return 0.5 * self.lam * float(np.sum(_column_norms(GW)) + np.sum(_column_norms(GH)))
+
+    def multipliers(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(diag(lam / (2 ||w_j||)), diag(lam / (2 ||h_j||))), with 0 for a column that is 0."""
+        return self._gradient_weights(GW), self._gradient_weights(GH)
+
+    def majorizer(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(diag(lam / (2 ||w_j||)), 0): a norm is the square root of its square, and the root is concave.
+
+        A norm is not let below 1e-10 of the largest column's, so that a dead column keeps a finite ridge that
+        holds it at 0; there the bound may be short by at most lam/4 times that floor.
+        """
+        norms = _column_norms(GW)
+        largest = float(np.max(norms, initial=0.0))
+        floor = 1e-10 * (largest if largest > 0 else 1.0)
+        return np.diag(0.5 * self.lam / np.maximum(norms, floor)), np.zeros_like(GW)
+
+    def spectral(self) -> SchattenP:
+        return SchattenP(lam=self.lam, p=0.5)
+
+    def _gradient_weights(self, gram: FloatArray) -> FloatArray:
+        norms = _column_norms(gram)
+        weights = np.zeros_like(norms)
+        np.divide(0.5 * self.lam, norms, out=weights, where=norms > 0)
+        return np.diag(weights)
+
+
+def _scaled_identity(scale: float, like: FloatArray) -> FloatArray:
+    return scale * np.eye(like.shape[0], dtype=like.dtype)
+
+
+def _product_norm(GW: FloatArray, GH: FloatArray) -> float:
+    """||W H^T||_F; rounding can leave <GW, GH> a little below 0 when the product is 0."""
+    return math.sqrt(max(float(np.sum(GW * GH)), 0.0))
+
+
+def _column_norms(gram: FloatArray) -> FloatArray:
+    norms: FloatArray = np.sqrt(np.maximum(np.diagonal(gram), 0))
+    return norms
