@@ -262,7 +262,8 @@ def observe(X: Any) -> Observations:
     """Observations from whatever holds them.
 
     Accepts Observations, scipy sparse of any format (a stored zero is observed), an array with NaN, a wide DataFrame,
-    or a tuple (rows, cols, values) of triplets, whose rows and columns are positions if they are integers, else ids. For a long table use `Observations.from_table`.
+    or a tuple (rows, cols, values) of triplets, whose rows and columns are positions if they are integers, else ids.
+    For a long table use `Observations.from_table`.
     """
     if isinstance(X, Observations):
         observations = X
