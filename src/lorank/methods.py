@@ -13,7 +13,7 @@ from lorank.solvers import Alternating, GradientDescent, ProximalGradient, Solve
 _FACTORED: Mapping[str, Callable[[], Solver]] = {"alternating": Alternating, "gradient": GradientDescent}
 _SPECTRAL: Mapping[str, Callable[[], Solver]] = {
     "proximal": ProximalGradient,
-    "proximal-plain": lambda: ProximalGradient(accelerate=False),
+    "proximal-plain": lambda: ProximalGradient(accelerate="none"),
 }
 
 

@@ -1,22 +1,36 @@
 """Algorithm 1 of the paper, for every spectral regularizer: proximal gradient on X, which is never formed.
 
-    Z = Y - P_Omega(Y - O),   X = prox(Z),   Y = X + momentum (X - X_before)
+    Z = Y - P_Omega(Y - O),   X = prox(Z)
 
-X is kept as U diag(sigma) V^T and Z as low rank + sparse, so that an iteration costs O(nnz r + (m + n) r^2). Only
-singular values above the regularizer's threshold are computed, from a warm start. The step is 1, since the gradient of
-the loss is 1-Lipschitz. F never increases: a step that would raise it is done again without momentum and with a more
-exact SVD.
+X is kept as U diag(sigma) V^T and Z as low rank + sparse, so that a step costs O(nnz r + (m + n) r^2). Only singular
+values above the regularizer's threshold are computed, by the power method from the last subspace. The step is 1, since
+the gradient of the loss is 1-Lipschitz. With few observations a step is short: it moves X by no more than what Omega
+shows of it. Three ways to go on from it:
+
+- sweeps (the default). The prox gives a subgradient for nothing: with z the singular values of Z and x those of X,
+  the weights w = z - x are the slopes of the regularizer at x. It is concave in sigma, so its tangent bounds it, and
+
+      sum_i w_i sigma_i(W H^T) <= 1/2 (<W diag(w), W> + <H diag(w), H>)   for ascending w,
+
+  with equality at W = U sqrt(S), H = V sqrt(S): one sweep of ridge regressions over W and H decreases F, and moves
+  the factors as far as the data lets them. It costs O(nnz r^2 + (m + n) r^3) and saves some twenty steps.
+- momentum: Y = X + (t - 1) / (t + 2) (X - X_before), restarted when F would rise.
+- none: Algorithm 1 as printed.
+
+F never increases: a step that would raise it is done again from X itself and with a more exact SVD. Without a start,
+the weight is let down to its value first, one step for each halving of the threshold, so that directions enter in the
+order of their strength and none that only looked strong while the others were missing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
+from lorank.linalg import Factors, SparsePlusLowRank, balance, truncated_svd
 from lorank.problems import Problem
 from lorank.regularizers import Spectral
 from lorank.solvers.base import Solver
@@ -25,6 +39,10 @@ Array = npt.NDArray[Any]
 
 # Relative accuracy of the singular values: first try, and when F did not fall.
 COARSE, FINE = 1e-2, 1e-7
+# Passes of the power method: from a warm subspace one is enough, and a step that raises F is repeated with more.
+PASSES = {COARSE: 1, FINE: 20}
+# Directions of the random subspace that the first SVD starts from.
+FIRST = 4
 
 
 @dataclass(frozen=True)
@@ -68,13 +86,12 @@ class ProximalGradient(Solver):
 
     Parameters
     ----------
-    accelerate : bool
-        Momentum (n - 1) / (n + 2), restarted when F would rise. Without it, Algorithm 1 as printed.
+    accelerate : "sweeps", "momentum" or "none"
     """
 
     requires = ("value", "prox", "threshold")
 
-    def __init__(self, accelerate: bool = True) -> None:
+    def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
         self.accelerate = accelerate
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> ProximalState:
@@ -91,50 +108,52 @@ class ProximalGradient(Solver):
             if problem.biased:
                 bias = np.concatenate([[start.offset], start.row_bias, start.col_bias])
         entries = _entries(problem, U, sigma, V)
-        objective = _objective(problem, sigma, entries, bias)
         rng = np.random.default_rng(seed)
-        subspace = np.hstack([V, rng.standard_normal((n, min(4, n))).astype(dtype)])
+        subspace = np.hstack([V, rng.standard_normal((n, min(FIRST, n))).astype(dtype)])
         subspace = np.linalg.qr(subspace)[0].astype(dtype)
-        return ProximalState(U, sigma, V, entries, U, sigma, V, entries, bias, subspace, objective)
+        objective = _objective(problem, sigma, entries, bias)
+        state = ProximalState(U, sigma, V, entries, U, sigma, V, entries, bias, subspace, objective)
+        return state if start is not None else self._let_down(problem, state)
+
+    def _let_down(self, problem: Problem, state: ProximalState) -> ProximalState:
+        """One step for each weight, from the one under which only the strongest direction lives to the problem's own."""
+        regularizer: Any = problem.regularizer
+        least = regularizer.threshold(1.0)
+        if not 0 < least < np.inf:
+            return state
+        Z = _gradient_step(problem, state, 0.0)
+        rng = np.random.default_rng(state.iteration)
+        strongest = float(truncated_svd(Z, state.subspace, np.inf, 1, rng, COARSE).sigma[0])
+        for threshold in least * 2.0 ** np.arange(np.floor(np.log2(max(strongest / least, 1.0))), 0, -1):
+            heavier = replace(regularizer, lam=_weight_of_threshold(regularizer, float(threshold)))
+            state = self._iterate(replace(problem, regularizer=heavier), state, 0.0, COARSE)
+            state = replace(state, iteration=state.iteration + 1)
+        return replace(state, objective=_objective(problem, state.sigma, state.entries, state.bias))
 
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
-        momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2) if self.accelerate else 0.0
+        momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2) if self.accelerate == "momentum" else 0.0
         tries = [(momentum, COARSE)] if momentum > 0 else []
         for beta, tol in [*tries, (0.0, COARSE), (0.0, FINE)]:
             following = self._iterate(problem, state, beta, tol)
+            # `not >` lets a NaN through: the loop ends it as diverged.
             if not following.objective > state.objective:
                 sweeps = state.sweeps + 1 if beta == momentum else 1
                 return replace(following, sweeps=sweeps, iteration=state.iteration + 1)
         return replace(state, stalled=True)
 
     def _iterate(self, problem: Problem, state: ProximalState, beta: float, tol: float) -> ProximalState:
-        assert isinstance(problem.regularizer, Spectral)
-        observations = problem.observations
-        dtype = observations.dtype
-        now, before = state.U * state.sigma.astype(dtype), state.U_before * state.sigma_before.astype(dtype)
-        if beta > 0:
-            U = np.hstack([dtype.type(1 + beta) * now, -dtype.type(beta) * before])
-            V = np.hstack([state.V, state.V_before])
-        else:
-            U, V = now, state.V
-        model = state.entries + dtype.type(beta) * (state.entries - state.entries_before)
-        residual = observations.values - model - _bias_entries(problem, state.bias)
-        Z = SparsePlusLowRank(
-            U,
-            V,
-            replace(observations.by_row, values=residual),
-            replace(observations.by_col, values=residual[observations.by_col_order]),
-            problem.workers,
-        )
+        regularizer: Any = problem.regularizer
+        Z = _gradient_step(problem, state, beta)
         rng = np.random.default_rng(state.iteration)
-        found = truncated_svd(Z, state.subspace, problem.regularizer.threshold(1.0), problem.rank, rng, tol)
-        sigma = problem.regularizer.prox(found.sigma.astype(np.float64), 1.0)
+        found = truncated_svd(Z, state.subspace, regularizer.threshold(1.0), problem.rank, rng, tol, PASSES[tol])
+        z = found.sigma.astype(np.float64)
+        sigma = regularizer.prox(z, 1.0)
         alive = max(1, int(np.count_nonzero(sigma)))
         U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
         entries = _entries(problem, U, sigma, V)
-        bias = _updated_bias(problem, state.bias, observations.values - entries)
+        bias = _updated_bias(problem, state.bias, problem.observations.values - entries)
         objective = _objective(problem, sigma, entries, bias)
-        return ProximalState(
+        stepped = ProximalState(
             U,
             sigma,
             V,
@@ -147,6 +166,65 @@ class ProximalGradient(Solver):
             found.subspace,
             objective,
         )
+        if self.accelerate != "sweeps" or not np.isfinite(objective) or not sigma.any():
+            return stepped
+        return _swept(problem, stepped, z[:alive] - sigma)
+
+
+def _gradient_step(problem: Problem, state: ProximalState, beta: float) -> SparsePlusLowRank:
+    """Z = Y - P_Omega(Y - O) at Y = X + beta (X - X_before)."""
+    observations = problem.observations
+    dtype = observations.dtype
+    U, V, model = state.U * state.sigma.astype(dtype), state.V, state.entries
+    if beta > 0:
+        before = state.U_before * state.sigma_before.astype(dtype)
+        U = np.hstack([dtype.type(1 + beta) * U, -dtype.type(beta) * before])
+        V = np.hstack([V, state.V_before])
+        model = model + dtype.type(beta) * (model - state.entries_before)
+    residual = observations.values - model - _bias_entries(problem, state.bias)
+    return SparsePlusLowRank(
+        U,
+        V,
+        replace(observations.by_row, values=residual),
+        replace(observations.by_col, values=residual[observations.by_col_order]),
+        problem.workers,
+    )
+
+
+def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalState:
+    """The state after one sweep over both factors, whose ridge are the regularizer's slopes; itself if F would rise."""
+    factors = state.factors
+    k, ridge = factors.k, np.diag(slopes)
+    left, _ = problem.solve_left(factors, ridge)
+    factors = replace(factors, left=left)
+    right, _ = problem.solve_left(factors.transposed(), ridge, transposed=True)
+    factors = problem.recentred(replace(factors, right=right))
+    frame = balance(problem.gram(factors.left, k), problem.gram(factors.right, k))
+    sigma = frame.sigma[::-1]
+    if not sigma[-1] > 1e-8 * sigma[0]:
+        return state  # A direction is dying: the prox alone decides that.
+    root = np.sqrt(sigma)
+    U = factors.W @ (frame.A[:, ::-1] / root).astype(factors.dtype)
+    V = factors.H @ (frame.inverse_transposed[:, ::-1] / root).astype(factors.dtype)
+    entries = _entries(problem, U, sigma, V)
+    bias = state.bias
+    if problem.biased:
+        bias = np.concatenate([[factors.offset], factors.row_bias, factors.col_bias]).astype(np.float64)
+    objective = _objective(problem, sigma, entries, bias)
+    if not objective < state.objective:
+        return state
+    return replace(state, U=U, sigma=sigma, V=V, entries=entries, bias=bias, objective=objective)
+
+
+def _weight_of_threshold(regularizer: Any, threshold: float) -> float:
+    """The lam under which the regularizer's threshold is this, to a hundredth; it grows with lam."""
+    low = high = regularizer.lam
+    while replace(regularizer, lam=high).threshold(1.0) < threshold:
+        low, high = high, 4 * high
+    while high > 1.01 * low:
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if replace(regularizer, lam=middle).threshold(1.0) < threshold else (low, middle)
+    return float(high)
 
 
 def _entries(problem: Problem, U: Array, sigma: Array, V: Array) -> Array:
