@@ -41,6 +41,8 @@ Array = npt.NDArray[Any]
 COARSE, FINE = 1e-2, 1e-7
 # Passes of the power method: from a warm subspace one is enough, and a step that raises F is repeated with more.
 PASSES = {COARSE: 1, FINE: 20}
+# The least ridge of a sweep, as a part of the regularizer's threshold.
+HOLD = 0.1
 # Directions of the random subspace that the first SVD starts from.
 FIRST = 4
 
@@ -193,12 +195,18 @@ def _gradient_step(problem: Problem, state: ProximalState, beta: float) -> Spars
 
 def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalState:
     """The state after one sweep over both factors, whose ridge are the regularizer's slopes; itself if F would rise."""
+    regularizer: Any = problem.regularizer
     factors = state.factors
-    k, ridge = factors.k, np.diag(slopes)
-    left, _ = problem.solve_left(factors, ridge)
+    k = factors.k
+    # Where the regularizer has no slope, rows seen less than k times are held near the place where they are.
+    ridge = np.maximum(slopes, HOLD * regularizer.threshold(1.0))
+    forces = np.diag(ridge), np.diag(ridge - slopes)
+    left, _ = problem.solve_left(factors, *forces)
     factors = replace(factors, left=left)
-    right, _ = problem.solve_left(factors.transposed(), ridge, transposed=True)
+    right, _ = problem.solve_left(factors.transposed(), *forces, transposed=True)
     factors = problem.recentred(replace(factors, right=right))
+    if not factors.is_finite():
+        return state
     frame = balance(problem.gram(factors.left, k), problem.gram(factors.right, k))
     sigma = frame.sigma[::-1]
     if not sigma[-1] > 1e-8 * sigma[0]:
