@@ -18,12 +18,13 @@ _HOME = {
     "MatrixCompletion": "lorank.estimators",
     "Observations": "lorank.observations",
     "complete": "lorank.estimators",
+    "methods": "lorank.catalogue",
 }
 _ROOMS = (
+    "catalogue",
     "datasets",
     "estimators",
     "linalg",
-    "methods",
     "observations",
     "plots",
     "problems",
@@ -34,6 +35,7 @@ _ROOMS = (
 __all__ = [*_HOME, *_ROOMS]
 
 if TYPE_CHECKING:
+    from lorank.catalogue import methods as methods
     from lorank.errors import InputError as InputError
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion

@@ -50,6 +50,12 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
 
+    def with_regularizer(self, regularizer: Any) -> Problem:
+        """The same problem under another regularizer, on the same threads."""
+        other = replace(self, regularizer=regularizer)
+        object.__setattr__(other, "workers", self.workers)
+        return other
+
     @property
     def biased(self) -> bool:
         return self.bias_weight is not None

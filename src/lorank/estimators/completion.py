@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import frames, methods
+from lorank import catalogue, frames
 from lorank.errors import InputError
 from lorank.estimators.progress import ProgressLine
 from lorank.kernels import Workers
@@ -32,14 +32,19 @@ class MatrixCompletion(BaseEstimator):
     Parameters
     ----------
     method : str
-        A name of the catalogue: "nnfn" (factored NNFN, the default), "nnfn-prox", "factored-nuclear", "nuclear", "mf".
+        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default.
     rank : int
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float
         Weight of the regularizer, in units of the data.
-    theta : float
-        How much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN). At 1 a matrix of rank one costs
-        nothing, so the answer never falls to rank 0.
+    theta : float, optional
+        For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
+        matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
+        of their own. None takes the method's default; a method without it refuses it, as for p and t.
+    p : float, optional
+        The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
+    t : int, optional
+        How many singular values truncated l1-2 leaves alone; less than the rank.
     solver : str
         "auto", or one of the method's solvers by name.
     biases : bool
@@ -80,7 +85,9 @@ class MatrixCompletion(BaseEstimator):
         method: str = "nnfn",
         rank: int = 10,
         lam: float = 10.0,
-        theta: float = 1.0,
+        theta: float | None = None,
+        p: float | None = None,
+        t: int | None = None,
         solver: str = "auto",
         biases: bool = False,
         tol: float = 1e-4,
@@ -95,6 +102,8 @@ class MatrixCompletion(BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
+        self.p = p
+        self.t = t
         self.solver = solver
         self.biases = biases
         self.tol = tol
@@ -139,10 +148,10 @@ class MatrixCompletion(BaseEstimator):
         m, n = observations.shape
         if not 1 <= self.rank <= min(m, n):
             raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {self.rank}.")
-        method = methods.find(self.method)
+        method = catalogue.find(self.method)
         problem = Problem(
             observations,
-            method.build_regularizer(lam=float(self.lam), theta=float(self.theta)),
+            method.build_regularizer(float(self.lam), theta=self.theta, p=self.p, t=self.t),
             self.rank,
             float(self.lam) if self.biases else None,
             self.n_jobs,
@@ -204,8 +213,9 @@ class MatrixCompletion(BaseEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.rank, Integral) or isinstance(self.rank, bool):
             raise InputError(f"rank must be a whole number; got {self.rank!r}.")
-        for name in ("lam", "theta", "tol"):
-            if not isinstance(getattr(self, name), Real):
+        for name in ("lam", "theta", "p", "t", "tol"):
+            optional = name in ("theta", "p", "t") and getattr(self, name) is None
+            if not (optional or isinstance(getattr(self, name), Real)):
                 raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
         if not self.tol >= 0:
             raise InputError(f"tol must not be negative; got {self.tol}.")

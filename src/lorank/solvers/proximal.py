@@ -24,16 +24,16 @@ order of their strength and none that only looked strong while the others were m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from lorank.linalg import Factors, SparsePlusLowRank, balance, truncated_svd
+from lorank.linalg import Factors, balance, truncated_svd
 from lorank.problems import Problem
-from lorank.regularizers import Spectral
 from lorank.solvers.base import Solver
+from lorank.solvers.iterates import ProximalState, entries_of, gradient_step, objective_of, svd_of, updated_bias
 
 Array = npt.NDArray[Any]
 
@@ -45,42 +45,6 @@ PASSES = {COARSE: 1, FINE: 20}
 HOLD = 0.1
 # Directions of the random subspace that the first SVD starts from.
 FIRST = 4
-
-
-@dataclass(frozen=True)
-class ProximalState:
-    """X = U diag(sigma) V^T and its values on Omega, now and one iteration before.
-
-    `bias` holds offset, row and column biases in one array (empty without), `subspace` the warm start of the next SVD.
-    """
-
-    U: Array
-    sigma: Array
-    V: Array
-    entries: Array
-    U_before: Array
-    sigma_before: Array
-    V_before: Array
-    entries_before: Array
-    bias: Array
-    subspace: Array
-    objective: float
-    iteration: int = 0
-    sweeps: int = 0
-    stalled: bool = False
-
-    @property
-    def rank(self) -> int:
-        return int(np.count_nonzero(self.sigma))
-
-    @property
-    def factors(self) -> Factors:
-        root = np.sqrt(self.sigma).astype(self.U.dtype)
-        W, H = self.U * root, self.V * root
-        if not self.bias.size:
-            return Factors.of(W, H)
-        offset, rows, cols = _split_bias(self.bias, len(W))
-        return Factors.of(W, H, rows.astype(W.dtype), cols.astype(W.dtype), offset)
 
 
 class ProximalGradient(Solver):
@@ -106,31 +70,31 @@ class ProximalGradient(Solver):
         if start is None:
             U, sigma, V = np.zeros((m, 0), dtype), np.zeros(0), np.zeros((n, 0), dtype)
         else:
-            U, sigma, V = _svd_of(start)
+            U, sigma, V = svd_of(start)
             if problem.biased:
                 bias = np.concatenate([[start.offset], start.row_bias, start.col_bias])
-        entries = _entries(problem, U, sigma, V)
+        entries = entries_of(problem, U, sigma, V)
         rng = np.random.default_rng(seed)
         subspace = np.hstack([V, rng.standard_normal((n, min(FIRST, n))).astype(dtype)])
         subspace = np.linalg.qr(subspace)[0].astype(dtype)
-        objective = _objective(problem, sigma, entries, bias)
+        objective = objective_of(problem, sigma, entries, bias)
         state = ProximalState(U, sigma, V, entries, U, sigma, V, entries, bias, subspace, objective)
         return state if start is not None else self._let_down(problem, state)
 
     def _let_down(self, problem: Problem, state: ProximalState) -> ProximalState:
-        """One step for each weight, from the one under which only the strongest direction lives to the problem's own."""
+        """One step for each weight, from one under which only the strongest direction lives down to the own one."""
         regularizer: Any = problem.regularizer
         least = regularizer.threshold(1.0)
         if not 0 < least < np.inf:
             return state
-        Z = _gradient_step(problem, state, 0.0)
+        Z = gradient_step(problem, state, 0.0)
         rng = np.random.default_rng(state.iteration)
         strongest = float(truncated_svd(Z, state.subspace, np.inf, 1, rng, COARSE).sigma[0])
         for threshold in least * 2.0 ** np.arange(np.floor(np.log2(max(strongest / least, 1.0))), 0, -1):
             heavier = replace(regularizer, lam=_weight_of_threshold(regularizer, float(threshold)))
-            state = self._iterate(replace(problem, regularizer=heavier), state, 0.0, COARSE)
+            state = self._iterate(problem.with_regularizer(heavier), state, 0.0, COARSE)
             state = replace(state, iteration=state.iteration + 1)
-        return replace(state, objective=_objective(problem, state.sigma, state.entries, state.bias))
+        return replace(state, objective=objective_of(problem, state.sigma, state.entries, state.bias))
 
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
         momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2) if self.accelerate == "momentum" else 0.0
@@ -145,16 +109,16 @@ class ProximalGradient(Solver):
 
     def _iterate(self, problem: Problem, state: ProximalState, beta: float, tol: float) -> ProximalState:
         regularizer: Any = problem.regularizer
-        Z = _gradient_step(problem, state, beta)
+        Z = gradient_step(problem, state, beta)
         rng = np.random.default_rng(state.iteration)
         found = truncated_svd(Z, state.subspace, regularizer.threshold(1.0), problem.rank, rng, tol, PASSES[tol])
         z = found.sigma.astype(np.float64)
         sigma = regularizer.prox(z, 1.0)
         alive = max(1, int(np.count_nonzero(sigma)))
         U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
-        entries = _entries(problem, U, sigma, V)
-        bias = _updated_bias(problem, state.bias, problem.observations.values - entries)
-        objective = _objective(problem, sigma, entries, bias)
+        entries = entries_of(problem, U, sigma, V)
+        bias = updated_bias(problem, state.bias, problem.observations.values - entries)
+        objective = objective_of(problem, sigma, entries, bias)
         stepped = ProximalState(
             U,
             sigma,
@@ -171,26 +135,6 @@ class ProximalGradient(Solver):
         if self.accelerate != "sweeps" or not np.isfinite(objective) or not sigma.any():
             return stepped
         return _swept(problem, stepped, z[:alive] - sigma)
-
-
-def _gradient_step(problem: Problem, state: ProximalState, beta: float) -> SparsePlusLowRank:
-    """Z = Y - P_Omega(Y - O) at Y = X + beta (X - X_before)."""
-    observations = problem.observations
-    dtype = observations.dtype
-    U, V, model = state.U * state.sigma.astype(dtype), state.V, state.entries
-    if beta > 0:
-        before = state.U_before * state.sigma_before.astype(dtype)
-        U = np.hstack([dtype.type(1 + beta) * U, -dtype.type(beta) * before])
-        V = np.hstack([V, state.V_before])
-        model = model + dtype.type(beta) * (model - state.entries_before)
-    residual = observations.values - model - _bias_entries(problem, state.bias)
-    return SparsePlusLowRank(
-        U,
-        V,
-        replace(observations.by_row, values=residual),
-        replace(observations.by_col, values=residual[observations.by_col_order]),
-        problem.workers,
-    )
 
 
 def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalState:
@@ -214,11 +158,11 @@ def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalSta
     root = np.sqrt(sigma)
     U = factors.W @ (frame.A[:, ::-1] / root).astype(factors.dtype)
     V = factors.H @ (frame.inverse_transposed[:, ::-1] / root).astype(factors.dtype)
-    entries = _entries(problem, U, sigma, V)
+    entries = entries_of(problem, U, sigma, V)
     bias = state.bias
     if problem.biased:
         bias = np.concatenate([[factors.offset], factors.row_bias, factors.col_bias]).astype(np.float64)
-    objective = _objective(problem, sigma, entries, bias)
+    objective = objective_of(problem, sigma, entries, bias)
     if not objective < state.objective:
         return state
     return replace(state, U=U, sigma=sigma, V=V, entries=entries, bias=bias, objective=objective)
@@ -233,61 +177,3 @@ def _weight_of_threshold(regularizer: Any, threshold: float) -> float:
         middle = np.sqrt(low * high)
         low, high = (middle, high) if replace(regularizer, lam=middle).threshold(1.0) < threshold else (low, middle)
     return float(high)
-
-
-def _entries(problem: Problem, U: Array, sigma: Array, V: Array) -> Array:
-    """P_Omega(U diag(sigma) V^T), row-major."""
-    observations = problem.observations
-    if not sigma.size:
-        return np.zeros(observations.nnz, observations.dtype)
-    scaled = (U * sigma.astype(U.dtype)).astype(U.dtype)
-    return Factors.of(scaled, V).predict(observations.rows, observations.cols, problem.workers)
-
-
-def _objective(problem: Problem, sigma: Array, entries: Array, bias: Array) -> float:
-    residual = (problem.observations.values - entries - _bias_entries(problem, bias)).astype(np.float64)
-    ridge = 0.5 * (problem.bias_weight or 0.0) * float(np.sum(bias[1:] ** 2))
-    assert isinstance(problem.regularizer, Spectral)
-    return 0.5 * float(residual @ residual) + problem.regularizer.value(sigma) + ridge
-
-
-def _svd_of(factors: Factors) -> tuple[Array, Array, Array]:
-    """Thin SVD of W H^T from its factors."""
-    (QW, RW), (QH, RH) = np.linalg.qr(factors.W), np.linalg.qr(factors.H)
-    u, sigma, vt = np.linalg.svd(RW @ RH.T)
-    return QW @ u, sigma.astype(np.float64), QH @ vt.T
-
-
-def _split_bias(bias: Array, m: int) -> tuple[float, Array, Array]:
-    return float(bias[0]), bias[1 : 1 + m], bias[1 + m :]
-
-
-def _bias_entries(problem: Problem, bias: Array) -> Any:
-    """offset + a_i + b_j at the observed entries, or 0 without biases."""
-    if not bias.size:
-        return 0
-    offset, rows, cols = _split_bias(bias, problem.observations.shape[0])
-    return (offset + rows[problem.observations.rows] + cols[problem.observations.cols]).astype(
-        problem.observations.dtype
-    )
-
-
-def _updated_bias(problem: Problem, bias: Array, target: Array) -> Array:
-    """Row biases, then column biases, each the exact minimiser given the rest; then both centred into the offset."""
-    if problem.bias_weight is None:
-        return bias
-    observations = problem.observations
-    m = observations.shape[0]
-    offset, rows, cols = _split_bias(bias.copy(), m)
-    for side, index, other, other_index in (
-        (rows, observations.rows, cols, observations.cols),
-        (cols, observations.cols, rows, observations.rows),
-    ):
-        sums = np.bincount(index, weights=target - offset - other[other_index], minlength=len(side))
-        # With no weight, a line without observations keeps bias 0 instead of 0 / 0.
-        side[:] = sums / np.maximum(np.bincount(index, minlength=len(side)) + problem.bias_weight, 1e-12)
-    for side in (rows, cols):
-        shift = side.mean()
-        side -= shift
-        offset += shift
-    return np.concatenate([[offset], rows, cols])
