@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import catalogue, frames
+from lorank import catalogue, frames, losses
 from lorank.errors import InputError
 from lorank.estimators.progress import ProgressLine
 from lorank.kernels import Workers
 from lorank.linalg.factors import check_memory, effective_rank
-from lorank.observations import observe
-from lorank.problems import Problem, rmse
+from lorank.observations import Observations, observe
+from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
@@ -45,6 +45,10 @@ class MatrixCompletion(BaseEstimator):
         The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
     t : int, optional
         How many singular values truncated l1-2 leaves alone; less than the rank.
+    loss : "squared", "huber", "logistic", or a Loss
+        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and `scipy.special.expit(x)` is the
+        probability of the class 1.
     solver : str
         "auto", or one of the method's solvers by name.
     biases : bool
@@ -88,6 +92,7 @@ class MatrixCompletion(BaseEstimator):
         theta: float | None = None,
         p: float | None = None,
         t: int | None = None,
+        loss: str | losses.Loss = "squared",
         solver: str = "auto",
         biases: bool = False,
         tol: float = 1e-4,
@@ -104,6 +109,7 @@ class MatrixCompletion(BaseEstimator):
         self.theta = theta
         self.p = p
         self.t = t
+        self.loss = loss
         self.solver = solver
         self.biases = biases
         self.tol = tol
@@ -149,12 +155,14 @@ class MatrixCompletion(BaseEstimator):
         if not 1 <= self.rank <= min(m, n):
             raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {self.rank}.")
         method = catalogue.find(self.method)
+        loss = losses.find(self.loss)
         problem = Problem(
-            observations,
+            _prepared(observations, loss),
             method.build_regularizer(float(self.lam), theta=self.theta, p=self.p, t=self.t),
             self.rank,
             float(self.lam) if self.biases else None,
             self.n_jobs,
+            loss,
         )
         saved = None
         if checkpoint is not None:
@@ -164,7 +172,7 @@ class MatrixCompletion(BaseEstimator):
             problem,
             start=None if start is None else start.result_.factors,
             stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
-            validation=held_out,
+            validation=None if held_out is None else _prepared(held_out, loss),
             callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
             checkpoint=saved,
             seed=seed,
@@ -205,10 +213,12 @@ class MatrixCompletion(BaseEstimator):
         return X
 
     def score(self, X: Any, y: None = None) -> float:
-        """Minus the root mean squared error on the observed entries of X: higher is better."""
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         check_is_fitted(self)
         observations = observe(X).aligned_to(self.observations_)
-        return -rmse(self.result_.factors, observations, Workers(self.n_jobs))
+        loss = losses.find(self.loss)
+        predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+        return -loss.error(predicted, loss.prepare(observations.values))
 
     def _check_parameters(self) -> None:
         if not isinstance(self.rank, Integral) or isinstance(self.rank, bool):
@@ -243,6 +253,12 @@ def complete(X: Any, **params: Any) -> Any:
         return full(model.complete())
     filled = model.complete()
     return frames.like(X, filled) if hasattr(X, "columns") else filled
+
+
+def _prepared(observations: Observations, loss: losses.Loss) -> Observations:
+    """Values as the loss wants them; itself, with all that it has computed, if they are that already."""
+    values = loss.prepare(observations.values)
+    return observations if values is observations.values else observations.with_values(values)
 
 
 def _find(names: npt.ArrayLike, ids: Any, size: int, what: str) -> Array:

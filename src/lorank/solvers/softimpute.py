@@ -33,6 +33,7 @@ class SoftImputeALS(Alternating):
     """
 
     requires: ClassVar[tuple[str, ...]] = ("factored",)
+    any_loss = False
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         return super().init(_factored(problem), start, seed)
