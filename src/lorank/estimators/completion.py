@@ -47,7 +47,8 @@ class MatrixCompletion(BaseEstimator):
         How many singular values truncated l1-2 leaves alone; less than the rank.
     loss : "squared", "huber", "logistic", or a Loss
         Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
-        Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and `scipy.special.expit(x)` is the
+        Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
+        `scipy.special.expit(x)` is the
         probability of the class 1.
     solver : str
         "auto", or one of the method's solvers by name.
