@@ -66,7 +66,7 @@ class MatrixCompletion(BaseEstimator):
     singular_values_ : array
         Of W H^T, descending.
     rank_ : int
-        How many of them are above 1e-3 of the largest.
+        How many of them are above a hundredth of the largest.
     history_ : dict of arrays
         iteration, seconds, objective, rank, validation.
     result_ : Result
