@@ -49,6 +49,8 @@ def draw_error_against_time(
     if floor is not None:
         panel.axhline(floor, color="0.35", linewidth=0.9, linestyle=":", label="least squares at the true rank")
     panel.set(xscale="log", yscale="log", xlabel="seconds", ylabel=ylabel)
+    low, high = panel.get_xlim()
+    panel.set_xlim(low, high * (high / low) ** 0.4)  # room for the legend
     panel.legend(frameon=False, fontsize=7, loc="upper right")
 
 
