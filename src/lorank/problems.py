@@ -60,16 +60,19 @@ class Problem:
         return float(self.observations.values.mean(dtype=np.float64))
 
     def random_start(self, seed: int | None) -> Factors:
-        """Factors of independent normal entries, in half the scale of the data."""
+        """Factors of independent normal entries, in half the scale of the data; zero where nothing was seen."""
         rng = np.random.default_rng(seed)
         values = self.observations.values
         offset = self.mean if self.biased else 0.0
-        size = float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64)) or 1.0
-        scale = 0.5 * np.sqrt(size / np.sqrt(self.rank))
+        typical = float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64)) or 1.0
+        scale = 0.5 * np.sqrt(typical / np.sqrt(self.rank))
         left, right = (
-            pad((scale * rng.standard_normal((lines, self.rank))).astype(values.dtype))
-            for lines in self.observations.shape
+            pad((scale * rng.standard_normal((size, self.rank))).astype(values.dtype))
+            for size in self.observations.shape
         )
+        for side, transposed in ((left, False), (right, True)):
+            # Nothing is known of a line that was never seen: it is zero, and stays so.
+            side[np.diff(self.lines(transposed).pointers) == 0] = 0
         return Factors(left, right, self.rank, self.biased, offset)
 
     # Factored problems: the same three calls serve rows and columns, by the factors or their transpose.
