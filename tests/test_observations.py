@@ -160,5 +160,5 @@ def test_bad_input_gets_one_sentence(X, said):
 
 
 def test_shape_that_is_too_small():
-    with pytest.raises(InputError, match="Row index 5 is outside 0..2"):
+    with pytest.raises(InputError, match=r"Row index 5 is outside 0..2"):
         Observations.from_coo([5], [0], [1.0], (3, 3))
