@@ -224,7 +224,7 @@ CATALOGUE: Mapping[str, Method] = {
             "lam sum_j (||w_j|| ||h_j||)^p, p = 1/2 or 2/3",
             group_sparse,
             {"p": 0.5},
-            {"palm": PALM, **_FACTORED},
+            {"palm": PALM},
             "ACD",
             shapes=(1 / 2, 2 / 3),
             at=_schatten,

@@ -25,6 +25,9 @@ from lorank.solvers.alternating import Alternating, AlternatingState
 
 Array = npt.NDArray[Any]
 
+# The scale of the first factors, as a part of the data's own.
+START = 1e-2
+
 
 class SoftImputeALS(Alternating):
     """Alternating ridge regressions on the completed matrix; see the module's description.
@@ -36,6 +39,9 @@ class SoftImputeALS(Alternating):
     any_loss = False
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
+        if start is None:
+            start = _near_zero(problem, problem.random_start(seed))
+            return replace(super().init(_factored(problem), start, seed), objective=np.inf)
         return super().init(_factored(problem), start, seed)
 
     def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
@@ -44,22 +50,31 @@ class SoftImputeALS(Alternating):
     def _half(
         self, problem: Problem, factors: Factors, ridge: Array, pull: Array | None, transposed: bool
     ) -> tuple[Array, float]:
-        k, p = factors.k, factors.k + problem.biased
+        k = factors.k
         slope, _ = problem.gradient_left(factors, transposed)
-        features = factors.right[:, :p].astype(np.float64)
-        system = np.zeros((p, p))
-        system[:k, :k] = ridge
-        if problem.bias_weight is not None:
-            # The bias of a row multiplies 1, whatever the other side's bias is.
-            features[:, k] = 1.0
-            system[k, k] = problem.bias_weight
-        gram = features.T @ features
-        target = factors.left[:, :p].astype(np.float64) @ gram - slope[:, :p]
-        left = np.zeros_like(factors.left)
-        left[:, :p] = scipy.linalg.solve(gram + system, target.T, assume_a="pos").T
+        gram = problem.gram(factors.right, k)
+        target = factors.W.astype(np.float64) @ gram - slope[:, :k]
+        left = factors.left.copy()
+        left[:, :k] = scipy.linalg.solve(gram + ridge, target.T, assume_a="pos").T
         moved = replace(factors, left=left)
+        if problem.bias_weight is not None:
+            # Biases have their exact minimiser for the new rows, as in any alternating least squares.
+            slope, _ = problem.gradient_left(moved, transposed)
+            counts = np.diff(problem.lines(transposed).pointers)
+            left[:, k] -= (slope[:, k] + problem.bias_weight * left[:, k]) / np.maximum(
+                counts + problem.bias_weight, 1e-12
+            )
         # Only the second half's loss is asked for.
         return left, problem.loss(moved.transposed()) if transposed else np.nan
+
+
+def _near_zero(problem: Problem, factors: Factors) -> Factors:
+    """What is not seen is filled in by X, so X has to start near 0, and at 0 in lines without observations."""
+    sides = []
+    for side, transposed in ((factors.left, False), (factors.right, True)):
+        seen = np.diff(problem.lines(transposed).pointers) > 0
+        sides.append(side * (START * seen[:, None]).astype(side.dtype))
+    return replace(factors, left=sides[0], right=sides[1])
 
 
 def _factored(problem: Problem) -> Problem:
