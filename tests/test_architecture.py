@@ -15,9 +15,9 @@ FLOORS = [
     {"linalg"},
     {"regularizers"},
     {"problems"},
-    {"solvers", "bayes", "sensing"},
+    {"solvers", "bayes"},
     {"methods", "catalogue"},
-    {"estimators", "datasets", "distributed", "io", "normalisation", "spatial"},
+    {"estimators", "datasets", "distributed", "io", "normalisation", "spatial", "sensing"},
     {"experiments", "plots", "demo"},
     {"cli"},
 ]

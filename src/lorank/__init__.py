@@ -17,14 +17,17 @@ _HOME = {
     "LowRankImputer": "lorank.estimators",
     "MatrixCompletion": "lorank.estimators",
     "Observations": "lorank.observations",
+    "compare": "lorank.estimators",
     "complete": "lorank.estimators",
     "methods": "lorank.catalogue",
+    "sense": "lorank.sensing",
 }
 _ROOMS = (
     "catalogue",
     "datasets",
     "estimators",
     "linalg",
+    "losses",
     "observations",
     "plots",
     "problems",
@@ -39,8 +42,10 @@ if TYPE_CHECKING:
     from lorank.errors import InputError as InputError
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion
+    from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
     from lorank.observations import Observations as Observations
+    from lorank.sensing import sense as sense
 
 
 def __getattr__(name: str) -> Any:

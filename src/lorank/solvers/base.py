@@ -53,6 +53,8 @@ class Solver(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
+    # Whether directions that are 0 at the start can come to life; a path of weights then goes from strong to weak.
+    revives: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""

@@ -56,6 +56,7 @@ class ProximalGradient(Solver):
     """
 
     requires = ("value", "prox", "threshold")
+    revives = True
 
     def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
         self.accelerate = accelerate
