@@ -27,7 +27,7 @@ def positions(model: MatrixCompletion, rows: npt.ArrayLike, cols: npt.ArrayLike)
     right = _find(cols, model.observations_.col_ids, n, "column", refuse)
     if left.size != right.size and 1 not in (left.size, right.size):
         raise InputError(f"As many rows as columns are needed to predict; there are {left.size} and {right.size}.")
-    left, right = np.broadcast_arrays(left, right)
+    left, right = (np.ascontiguousarray(side) for side in np.broadcast_arrays(left, right))
     return left, right
 
 
