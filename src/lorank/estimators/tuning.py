@@ -151,12 +151,12 @@ def lam_max(observations: Observations, centred: bool) -> float:
     """
     values = observations.values.astype(np.float64)
     matrix = observations.with_values(values - values.mean() if centred else values).to_sparse()
+    if not matrix.data.any():
+        return 1.0
     if min(matrix.shape) < 3:
-        top = float(np.linalg.norm(matrix.toarray(), 2))
-    else:
-        first = np.random.default_rng(0).standard_normal(min(matrix.shape))
-        top = float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
-    return top if top > 0 else 1.0
+        return float(np.linalg.norm(matrix.toarray(), 2))
+    first = np.random.default_rng(0).standard_normal(min(matrix.shape))
+    return float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
 
 
 def _at_rank(best: _Point, rank: int, fixed: bool) -> Setting:
