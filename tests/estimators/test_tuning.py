@@ -145,7 +145,7 @@ def test_nothing_is_left_above_lam_max():
     observations = observe(X)
     top = lam_max(observations, centred=False)
     assert top == pytest.approx(np.linalg.norm(np.nan_to_num(X), 2), rel=0.01)
-    for factor, zero in ((1.02, True), (0.98, False)):
+    for factor, zero in ((1.02, True), (0.9, False)):
         problem = Problem(observations, Nuclear(lam=factor * top), 5)
         result = solve(ProximalGradient(), problem, stopping=Stopping(1e-10, 1000), seed=0)
         assert bool(np.abs(result.factors.dense()).max() < 1e-3) is zero
