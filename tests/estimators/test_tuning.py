@@ -10,8 +10,8 @@ from lorank.estimators.trials import Trial, Trials
 from lorank.estimators.tuning import lam_max
 from lorank.observations import observe
 from lorank.problems import Problem
-from lorank.regularizers import Nuclear
-from lorank.solvers import ProximalGradient, Stopping, solve
+from lorank.regularizers import FactoredNuclear
+from lorank.solvers import Alternating, Stopping, solve
 
 AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
 
@@ -146,8 +146,8 @@ def test_nothing_is_left_above_lam_max():
     top = lam_max(observations, centred=False)
     assert top == pytest.approx(np.linalg.norm(np.nan_to_num(X), 2), rel=0.01)
     for factor, zero in ((1.02, True), (0.9, False)):
-        problem = Problem(observations, Nuclear(lam=factor * top), 5)
-        result = solve(ProximalGradient(), problem, stopping=Stopping(1e-10, 1000), seed=0)
+        problem = Problem(observations, FactoredNuclear(lam=factor * top), 5)
+        result = solve(Alternating(), problem, stopping=Stopping(1e-12, 5000), seed=0)
         assert bool(np.abs(result.factors.dense()).max() < 1e-3) is zero
     assert lam_max(observations, centred=True) == pytest.approx(
         np.linalg.norm(np.nan_to_num(X - np.nanmean(X)), 2), rel=0.01

@@ -20,6 +20,7 @@ from lorank.estimators.parameters import check_parameters
 from lorank.estimators.progress import ProgressLine
 from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
+from lorank.linalg.blas import one_blas_thread
 from lorank.linalg.factors import Factors, check_memory, effective_rank
 from lorank.observations import Observations, observe
 from lorank.problems import Problem
@@ -216,7 +217,9 @@ class MatrixCompletion(BaseEstimator):
         seconds = None if self.max_seconds is None else self.max_seconds / 2
         wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
         held_out = _prepared(held_out, losses.find(self.loss))
-        return tuning.tune(wanted, self._problem, method.build_solver(self.solver), train, held_out, seed, seconds)
+        solver = method.build_solver(self.solver)
+        with one_blas_thread():
+            return tuning.tune(wanted, self._problem, solver, train, held_out, seed, seconds)
 
     def _problem(self, observations: Observations, setting: Setting) -> Problem:
         m, n = observations.shape
@@ -260,7 +263,8 @@ class MatrixCompletion(BaseEstimator):
         self.mean_ = float(observations.values.mean(dtype=np.float64))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = factors.singular_values()
+        with one_blas_thread():
+            self.singular_values_ = factors.singular_values()
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter
