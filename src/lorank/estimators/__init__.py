@@ -2,6 +2,7 @@
 
 from lorank.estimators.comparison import Comparison, compare
 from lorank.estimators.completion import MatrixCompletion, complete
+from lorank.estimators.entries import EntryRegressor
 from lorank.estimators.imputer import LowRankImputer
 
-__all__ = ["Comparison", "LowRankImputer", "MatrixCompletion", "compare", "complete"]
+__all__ = ["Comparison", "EntryRegressor", "LowRankImputer", "MatrixCompletion", "compare", "complete"]
