@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lorank.bayes import BPMF
 from lorank.errors import InputError
 from lorank.regularizers import NNFN, FactoredNNFN, FactoredNuclear, Nuclear
 from lorank.solvers import Alternating, GradientDescent, ProximalGradient, Solver
@@ -28,14 +29,18 @@ class Method:
     formula: str
     regularizer: Callable[..., Any]
     parameters: tuple[str, ...]
-    solvers: Mapping[str, Callable[[], Solver]]
+    solvers: Mapping[str, Callable[[], Solver | BPMF]]
 
     def build_regularizer(self, **values: Any) -> Any:
         """The regularizer, from whichever of the values it takes."""
         return self.regularizer(**{name: values[name] for name in self.parameters})
 
-    def build_solver(self, name: str) -> Solver:
-        """The solver of this name; "auto" is the default."""
+    def build_solver(self, name: str | Solver | BPMF) -> Solver | BPMF:
+        """The solver of this name; "auto" is the default. One that is built already must be of a kind listed here."""
+        if not isinstance(name, str):
+            if not any(isinstance(name, type(build())) for build in self.solvers.values()):
+                raise InputError(f"Method {self.name!r} cannot be fitted by a {type(name).__name__}.")
+            return name
         if name == "auto":
             return next(iter(self.solvers.values()))()
         if name not in self.solvers:
@@ -59,6 +64,7 @@ CATALOGUE: Mapping[str, Method] = {
         Method("factored-nuclear", "lam/2 (||W||_F^2 + ||H||_F^2)", FactoredNuclear, ("lam",), _FACTORED),
         Method("nuclear", "lam ||X||_*", Nuclear, ("lam",), _SPECTRAL),
         Method("mf", "none: plain matrix factorization", lambda: FactoredNuclear(lam=0.0), (), _FACTORED),
+        Method("bpmf", "Gaussian-Wishart priors on W and H, sampled", lambda: None, (), {"gibbs": BPMF}),
     )
 }
 
