@@ -11,7 +11,6 @@ it predicts and completes like any other. With biases a row is (w, a + offset, 1
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,8 @@ class Draws:
         means[:, used:] = 0
         means *= means.dtype.type(1 / self.count)
         mean = Factors(means, self.right, self.room * self.width)
-        return Posterior(mean, self.deviations, self.k, self.width, self.count, self.offset, noise_variance)
+        summary = _summary(mean, self.k, self.width, self.count, self.offset)
+        return Posterior(mean, summary, self.deviations, self.width, self.count, noise_variance)
 
 
 @dataclass(frozen=True)
@@ -100,16 +100,17 @@ class Posterior:
     mean : Factors
         Of the posterior mean, which is of higher rank than each draw: all draws side by side, the left ones divided by
         their number.
+    summary : Factors
+        Of rank k: mean biases, and the best rank-k approximation of the mean of W H^T, balanced.
     noise_variance : float
         Posterior mean of the variance of an observed value around its entry.
     """
 
     mean: Factors
+    summary: Factors
     deviations: Array
-    k: int
     width: int
     draws: int
-    offset: float
     noise_variance: float
 
     def std(
@@ -122,33 +123,40 @@ class Posterior:
         pool.run_evenly(kernels.spread_pairs, len(rows), *args, work_per_line=4 * self.draws * self.width)
         return np.sqrt(out + noise * self.noise_variance).astype(self.mean.dtype)
 
-    @cached_property
-    def summary(self) -> Factors:
-        """One pair of factors: mean biases, and the best rank-k approximation of the mean of W H^T, balanced."""
-        operator = _MeanProduct(self)
-        rng = np.random.default_rng(0)
-        found = truncated_svd(operator, self.mean.right[:, : self.k], 0.0, self.k, rng)
-        root = np.sqrt(found.sigma)
-        W, H = found.U * root, found.V * root
-        if self.width == self.k:
-            return Factors.of(W, H)
-        return Factors.of(W, H, operator.row_bias - operator.row_bias.dtype.type(self.offset), operator.col_bias)
+
+def _summary(mean: Factors, k: int, width: int, draws: int, offset: float) -> Factors:
+    """The posterior mean in factors of rank k."""
+    used = draws * width
+    row_bias, col_bias = (np.zeros(lines, mean.dtype) for lines in mean.shape)
+    if width > k:
+        row_bias = mean.left[:, k:used:width].sum(axis=1)
+        col_bias = mean.right[:, k + 1 : used : width].mean(axis=1)
+    operator = _WithoutBiases(mean, row_bias, col_bias)
+    # A draw is so near to the mean that two or three passes from it are enough.
+    found = truncated_svd(operator, mean.right[:, :k], 0.0, k, np.random.default_rng(0))
+    root = np.sqrt(found.sigma)
+    W, H = found.U * root, found.V * root
+    if width == k:
+        return Factors.of(W, H)
+    return Factors.of(W, H, row_bias - row_bias.dtype.type(offset), col_bias, offset)
 
 
-class _MeanProduct:
-    """The mean of W H^T over the draws, biases taken off, known by its products."""
+@dataclass(frozen=True)
+class _WithoutBiases:
+    """X - a 1^T - 1 b^T, known by its products."""
 
-    def __init__(self, posterior: Posterior) -> None:
-        self.left, self.right = posterior.mean.left, posterior.mean.right
-        self.shape = posterior.mean.shape
-        k, width, used = posterior.k, posterior.width, posterior.draws * posterior.width
-        self.row_bias, self.col_bias = (np.zeros(lines, self.left.dtype) for lines in self.shape)
-        if width > k:
-            self.row_bias = self.left[:, k:used:width].sum(axis=1)
-            self.col_bias = self.right[:, k + 1 : used : width].mean(axis=1)
+    X: Factors
+    row_bias: Array
+    col_bias: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
 
     def dot(self, B: Array) -> Array:
-        return self.left @ (self.right.T @ B) - np.outer(self.row_bias, B.sum(axis=0)) - self.col_bias @ B
+        X = self.X
+        return X.left @ (X.right.T @ B) - np.outer(self.row_bias, B.sum(axis=0)) - self.col_bias @ B
 
     def transposed_dot(self, B: Array) -> Array:
-        return self.right @ (self.left.T @ B) - np.outer(self.col_bias, B.sum(axis=0)) - self.row_bias @ B
+        X = self.X
+        return X.right @ (X.left.T @ B) - np.outer(self.col_bias, B.sum(axis=0)) - self.row_bias @ B
