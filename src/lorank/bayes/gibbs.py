@@ -132,7 +132,7 @@ def _run(
     status, message = Status.SAMPLED, f"Drew {sweeps - burn_in} times after a burn-in of {burn_in} sweeps."
     try:
         while t < sweeps:
-            following, mean = sampler.sweep(chain, t + 1)
+            following, mean = sampler.sweep(chain, t + 1, wide=t < burn_in / 2)
             if not (np.isfinite(following.residual) and following.factors.is_finite()):
                 status, message = Status.DIVERGED, f"Diverged at sweep {t + 1}; the draws before it are kept."
                 break
