@@ -5,7 +5,7 @@ Fits from different random starts err in different places; the mean of s of them
     1/s sum_i W_i H_i^T = [W_1 ... W_s] [H_1 ... H_s]^T / s,
 
 of rank s k. What is averaged may be regularized less than what stands alone: on MovieLens-1M at rank 10 the best single
-weight is about 13, and six fits do best at about 10.
+weight is about 13, and five fits are better at 10 than at 12 (0.773 and 0.774).
 """
 
 from __future__ import annotations
