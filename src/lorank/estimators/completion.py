@@ -17,6 +17,7 @@ from lorank import catalogue, frames, losses
 from lorank.bayes import BPMF, SampledResult
 from lorank.errors import InputError
 from lorank.estimators import folding, intervals, tuning, unseen
+from lorank.estimators.averaging import averaged
 from lorank.estimators.parameters import check_parameters
 from lorank.estimators.progress import ProgressLine
 from lorank.estimators.setting import AUTO, Setting
@@ -63,6 +64,9 @@ class MatrixCompletion(BaseEstimator):
     unseen : "error" or "bias"
         What to predict for rows or columns that were not in the data: refuse, or offset + the bias of the side that is
         known (the offset if none is; without biases the mean of what was observed).
+    n_fits : int
+        With more than one, the mean of so many fits from different random starts: a smaller error for so many times
+        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -115,6 +119,7 @@ class MatrixCompletion(BaseEstimator):
         solver: Any = "auto",
         biases: bool | str = False,
         unseen: str = "error",
+        n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
         max_seconds: float | None = None,
@@ -133,6 +138,7 @@ class MatrixCompletion(BaseEstimator):
         self.solver = solver
         self.biases = biases
         self.unseen = unseen
+        self.n_fits = n_fits
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -189,7 +195,10 @@ class MatrixCompletion(BaseEstimator):
         saved = None
         if checkpoint is not None:
             saved = Checkpoint(Path(checkpoint), f"{self.get_params()} {observations!r} {observations.values.sum()}")
-        result = self._solve(observations, setting, factors, held_out, callbacks, saved, seed)
+        results = [self._solve(observations, setting, factors, held_out, callbacks, saved, seed)]
+        for more in range(1, self.n_fits):
+            results.append(self._solve(observations, setting, None, held_out, callbacks, seed=seed + more))
+        result = averaged(results)
         if held_out is not None:
             calibrated = intervals.calibrate(result.factors, observations, held_out, seed, self.n_jobs)
         return self._keep(observations, setting, result, calibrated)
@@ -203,6 +212,7 @@ class MatrixCompletion(BaseEstimator):
         if not hasattr(self, "result_"):
             return self.fit(X)
         check_parameters(self)
+        self._refuse_mean("partial_fit")
         observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
         result = self._solve(observations, self.setting_, self.result_.factors, seed=0)
         return self._keep(observations, self.setting_, result, self.calibration_)
@@ -214,7 +224,12 @@ class MatrixCompletion(BaseEstimator):
         its rows are new, its columns are known, by id where there are ids. Millions of rows at once are fine.
         """
         check_is_fitted(self)
+        self._refuse_mean("fold_in")
         return folding.fold_in(self, X_new, axis)
+
+    def _refuse_mean(self, what: str) -> None:
+        if self.n_fits > 1:
+            raise InputError(f"{what} is for a single fit; this model is the mean of {self.n_fits}: use n_fits=1.")
 
     def _tune(self, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
         method = catalogue.find(self.method)
