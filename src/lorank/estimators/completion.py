@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import catalogue, frames, losses
+from lorank import catalogue, losses
 from lorank.bayes import BPMF, SampledResult
 from lorank.errors import InputError
 from lorank.estimators import folding, intervals, tuning, unseen
@@ -23,7 +22,7 @@ from lorank.estimators.progress import ProgressLine
 from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
 from lorank.linalg.blas import one_blas_thread
-from lorank.linalg.factors import Factors, check_memory, effective_rank
+from lorank.linalg.factors import Factors, effective_rank
 from lorank.observations import Observations, observe
 from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
@@ -336,22 +335,6 @@ class MatrixCompletion(BaseEstimator):
         loss = losses.find(self.loss)
         predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
         return -loss.error(predicted, loss.prepare(observations.values))
-
-
-def complete(X: Any, **params: Any) -> Any:
-    """Fill the missing entries of X; what comes back is of the type that was given.
-
-    X is an array with NaN, a DataFrame, or a sparse matrix; params are those of MatrixCompletion. A sparse
-    matrix comes back with every entry stored, so it is for small ones: use MatrixCompletion.predict for large ones.
-    """
-    model = MatrixCompletion(**params).fit(X)
-    m, n = model.observations_.shape
-    if sp.issparse(X):
-        check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
-        full: Any = type(X)
-        return full(model.complete())
-    filled = model.complete()
-    return frames.like(X, filled) if hasattr(X, "columns") else filled
 
 
 def _prepared(observations: Observations, loss: losses.Loss) -> Observations:
