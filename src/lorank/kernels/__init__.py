@@ -15,7 +15,7 @@ from lorank.kernels.lines import (
     predict_pairs,
     solve_lines,
 )
-from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.parallel import Workers, available_cores, one_blas_thread
 from lorank.kernels.simd import LANES
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "multiply_lines",
+    "one_blas_thread",
     "predict_pairs",
     "solve_lines",
     "transpose",

@@ -2,6 +2,8 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +21,19 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not every system can tell
         return os.cpu_count() or 1
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS and LAPACK run on one thread inside: on thin matrices more of them only wait for each other."""
+    return _threadpools().limit(limits=1, user_api="blas")
+
+
+@cache
+def _threadpools() -> Any:
+    # Looking up the loaded BLAS libraries takes milliseconds, as long as a small fit: once per process is enough.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 class Workers:

@@ -11,14 +11,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from lorank.errors import InputError
+from lorank.kernels import one_blas_thread
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem, rmse
@@ -127,12 +126,6 @@ class _Clock:
         self.started = time.perf_counter()
 
 
-@cache
-def _threadpools() -> ThreadpoolController:
-    # Looking up the loaded BLAS libraries takes milliseconds, as long as a small fit: once per process is enough.
-    return ThreadpoolController()
-
-
 def solve(
     solver: Solver,
     problem: Problem,
@@ -151,7 +144,7 @@ def solve(
     """
     stopping = stopping or Stopping()
     solver.check(problem)
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         try:
             return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
         finally:
