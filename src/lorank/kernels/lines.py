@@ -227,8 +227,11 @@ def predict_pairs(rows, cols, W, H, k, biased, offset, out, lo, hi):
 
 @kernel
 def gram_blocks(factor, k, out, lo, hi):
-    """out_b = F_b' F_b (lower tiles) for the b-th block of GRAM_BLOCK rows of a padded factor, lo <= b < hi."""
+    """out_b = F_b' F_b (k x k of it) for the b-th block of GRAM_BLOCK rows of a padded factor, lo <= b < hi."""
     for b in range(lo, hi):
         start = b * GRAM_BLOCK
         stop = min(start + GRAM_BLOCK, factor.shape[0])
         _add_gram(factor[start:stop], stop - start, k, out[b])
+        for a in range(k):
+            for c in range(a):
+                out[b, c, a] = out[b, a, c]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lorank import kernels
 from lorank.errors import MemoryLimitError
+from lorank.linalg.blas import one_blas_thread
 
 Array = npt.NDArray[Any]
 
@@ -105,11 +106,14 @@ class Factors:
 
     def singular_values(self) -> Array:
         """Singular values of W H^T (biases left out), descending, in float64."""
-        RW, RH = (np.linalg.qr(factor.astype(np.float64)).R for factor in (self.W, self.H))
-        return np.linalg.svd(RW @ RH.T, compute_uv=False)
+        with one_blas_thread():
+            RW, RH = (np.linalg.qr(factor.astype(np.float64), mode="r") for factor in (self.W, self.H))
+            return np.linalg.svd(RW @ RH.T, compute_uv=False)
 
     def is_finite(self) -> bool:
-        return bool(np.isfinite(self.left).all() and np.isfinite(self.right).all() and np.isfinite(self.offset))
+        # A sum is finite only if every term is: one pass, and nothing kept.
+        with np.errstate(invalid="ignore", over="ignore"):
+            return bool(np.isfinite(self.left.sum() + self.right.sum() + self.offset))
 
 
 def effective_rank(sigma: Array) -> int:
