@@ -147,7 +147,7 @@ class Search:
                 late = f"out of time after {done} trials"
                 break
             model = MatrixCompletion(self.method.name, **parameters, **self.common, max_seconds=left)
-            start = None if fresh or last is None else self.start(last, model.rank)
+            start = None if fresh or last is None else self.start(last, parameters["rank"])
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -87,7 +87,7 @@ def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, p
     system = np.ones(p * p * LANES, features.dtype)
     right = np.zeros(p * LANES, features.dtype)
     # Lines with fewer observations than p and no ridge are singular; this much keeps them solvable.
-    floor = np.finfo(features.dtype).eps * 4
+    floor = np.finfo(features.dtype).eps * 100
     one = features.dtype.type(1)
     for first in range(lo, hi, LANES):
         lanes = min(LANES, hi - first)

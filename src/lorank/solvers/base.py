@@ -184,9 +184,12 @@ def _iterate(
     status, message = Status.MAX_ITER, f"Stopped at the limit of {stopping.max_iter} iterations."
     try:
         while iteration < stopping.max_iter:
-            following = solver.step(problem, state)
+            try:
+                following = solver.step(problem, state)
+            except FloatingPointError:
+                following = None
             iteration += 1
-            if not (np.isfinite(following.objective) and following.factors.is_finite()):
+            if following is None or not (np.isfinite(following.objective) and following.factors.is_finite()):
                 status = Status.DIVERGED
                 message = (
                     f"Diverged at iteration {iteration}: the objective is not finite; the last finite point is kept."
