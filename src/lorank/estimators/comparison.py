@@ -178,7 +178,7 @@ class Search:
 
         Directions of factors that are 0 stay 0, so a solver that cannot bring them to life gets all of them stirred.
         """
-        path = self.method.build_solver("auto").path if self.method.solvers else "anew"
+        path = getattr(self.method.build_solver("auto"), "path", "anew")  # a sampler has none
         if path != "stir":
             return last if path == "follow" else None
         old = last.result_.factors
