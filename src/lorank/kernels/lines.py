@@ -113,7 +113,7 @@ def place_system(gram, ridge, p, lane, system, right):
     scale = gram.dtype.type(0)
     for a in range(p):
         scale += gram[a, a] + ridge[a, a]
-    scale = np.finfo(gram.dtype).eps * 4 * scale / p + gram.dtype.type(1e-30)
+    scale = np.finfo(gram.dtype).eps * 100 * scale / p + gram.dtype.type(1e-30)
     for a in range(p):
         for c in range(a + 1):
             system[(a * p + c) * LANES + lane] = gram[a, c] + ridge[a, c]

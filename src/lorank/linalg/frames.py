@@ -47,6 +47,8 @@ def balance(GW: Array, GH: Array) -> Frame:
 
     With GW = L L^T and L^T GH L = V D V^T: A = L^-T V D^(1/4), A^-T = L V D^(-1/4), sigma = D^(1/2), ascending.
     """
+    if not (np.isfinite(GW).all() and np.isfinite(GH).all()):
+        raise FloatingPointError("Factors that are not finite have no balanced frame.")
     k = len(GW)
     # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
     scale = GW.trace() / k
