@@ -105,3 +105,11 @@ def replacing(path: Path) -> Iterator[Path]:
         raise InputError(f"{path} cannot be written ({error.strerror}); what was there is as it was.") from None
     finally:
         beside.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, compressed if its name ends in gz, xz or bz2."""
+    with replacing(path) as beside:
+        opener: Callable[..., Any] = _OPENERS.get(path.suffix.lower(), open)
+        with opener(beside, "wb") as file:
+            file.write(content)
