@@ -88,7 +88,11 @@ def test_long_table_suggests_the_column():
     ],
 )
 def test_ids_of_any_hashable_type(ids):
-    seen = observe((ids, ids, [1.0, 2.0, 3.0])) if not isinstance(ids[0], int) else Observations.from_ids(ids, ids, [1.0, 2, 3])
+    seen = (
+        observe((ids, ids, [1.0, 2.0, 3.0]))
+        if not isinstance(ids[0], int)
+        else Observations.from_ids(ids, ids, [1.0, 2, 3])
+    )
     for name, value in zip(ids, [1.0, 2.0, 3.0]):
         position = int(seen.row_ids.positions([name], "row")[0])
         assert seen.name_of_row(position) == name
@@ -156,5 +160,5 @@ def test_bad_input_gets_one_sentence(X, said):
 
 
 def test_shape_that_is_too_small():
-    with pytest.raises(InputError, match="Row index 5 is outside 0..2"):
+    with pytest.raises(InputError, match=r"Row index 5 is outside 0..2"):
         Observations.from_coo([5], [0], [1.0], (3, 3))

@@ -59,7 +59,7 @@ def test_solve_lines(dtype, k, biased):
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_gradient_by_finite_differences(dtype, biased, transposed):
-    X, seen = some_observations(9, 30, 0.5, np.float64)
+    _X, seen = some_observations(9, 30, 0.5, np.float64)
     k = 4
     factors = random_factors(9, 30, k, biased, np.float64)
     problem = Problem(seen, FactoredNuclear(lam=0.0), k, 0.0 if biased else None, n_jobs=1)
@@ -107,7 +107,7 @@ def test_singular_lines_are_solved():
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(kernels.parallel, "WORTH_A_THREAD", 0)
-    X, seen = some_observations(301, 200, 0.3, np.float64)
+    _X, seen = some_observations(301, 200, 0.3, np.float64)
     factors = random_factors(301, 200, 6, True, np.float64)
     results = []
     for threads in (1, 2, 3, 7):
