@@ -1,6 +1,7 @@
 """Estimators: thin, in scikit-learn's manner."""
 
 from lorank.estimators.completion import MatrixCompletion, complete
+from lorank.estimators.entries import EntryRegressor
 from lorank.estimators.imputer import LowRankImputer
 
-__all__ = ["LowRankImputer", "MatrixCompletion", "complete"]
+__all__ = ["EntryRegressor", "LowRankImputer", "MatrixCompletion", "complete"]

@@ -16,14 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from lorank import frames, methods
 from lorank.errors import InputError
+from lorank.estimators import folding, intervals, tuning, unseen
+from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.progress import ProgressLine
+from lorank.estimators.setting import Setting
 from lorank.kernels import Workers
-from lorank.linalg.factors import check_memory, effective_rank
-from lorank.observations import observe
+from lorank.linalg.factors import Factors, check_memory, effective_rank
+from lorank.observations import Observations, observe
 from lorank.problems import Problem, rmse
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
+
+# Parameters that may change when a fit goes on from a checkpoint.
+LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "verbose", "unseen")
 
 
 class MatrixCompletion(BaseEstimator):
@@ -33,17 +39,21 @@ class MatrixCompletion(BaseEstimator):
     ----------
     method : str
         A name of the catalogue: "nnfn" (factored NNFN, the default), "nnfn-prox", "factored-nuclear", "nuclear", "mf".
-    rank : int
+    rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
-    lam : float
-        Weight of the regularizer, in units of the data.
-    theta : float
+    lam : float or "auto"
+        Weight of the regularizer, in units of the data. Whatever is "auto" is chosen on the validation set, or on a
+        tenth of X that is held out for it and then refitted with the rest (see `lorank.estimators.tuning`).
+    theta : float or "auto"
         How much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN). At 1 a matrix of rank one costs
         nothing, so the answer never falls to rank 0.
     solver : str
         "auto", or one of the method's solvers by name.
-    biases : bool
+    biases : bool or "auto"
         Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
+    unseen : "error" or "bias"
+        What to predict for rows or columns that were not in the data: refuse, or offset + the bias of the side that is
+        known (the offset if none is; without biases the mean of what was observed).
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -66,7 +76,15 @@ class MatrixCompletion(BaseEstimator):
     singular_values_ : array
         Of W H^T, descending.
     rank_ : int
-        How many of them are above a hundredth of the largest.
+        How many of them are above 1e-3 of the largest.
+    setting_ : Setting
+        lam, rank, theta and biases that it was fitted with.
+    tuning_ : Trials
+        With "auto", what was tried: a table, with `.to_frame()` and `.plot()`.
+    calibration_ : Calibration or None
+        What intervals are made of; there is one if a part was held out, by `validation` or by "auto".
+    mean_ : float
+        Mean of the observed values.
     history_ : dict of arrays
         iteration, seconds, objective, rank, validation.
     result_ : Result
@@ -78,11 +96,12 @@ class MatrixCompletion(BaseEstimator):
     def __init__(
         self,
         method: str = "nnfn",
-        rank: int = 10,
-        lam: float = 10.0,
-        theta: float = 1.0,
+        rank: int | str = 10,
+        lam: float | str = 10.0,
+        theta: float | str = 1.0,
         solver: str = "auto",
-        biases: bool = False,
+        biases: bool | str = False,
+        unseen: str = "error",
         tol: float = 1e-4,
         max_iter: int = 500,
         max_seconds: float | None = None,
@@ -97,6 +116,7 @@ class MatrixCompletion(BaseEstimator):
         self.theta = theta
         self.solver = solver
         self.biases = biases
+        self.unseen = unseen
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -120,9 +140,10 @@ class MatrixCompletion(BaseEstimator):
         ----------
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
         validation : the same, or a fraction of X to hold out, optional
-            Stop when the error on it has not fallen for five iterations, and keep the best iterate.
+            Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
+            what is "auto", and makes intervals possible.
         start : MatrixCompletion, optional
-            A fitted model of the same shape and rank to start from.
+            A fitted model of the same shape and rank to start from; not with "auto", which finds its own.
         callbacks : functions of a Progress
             Called after each iteration; one that returns True ends the fit.
         checkpoint : path, optional
@@ -136,54 +157,115 @@ class MatrixCompletion(BaseEstimator):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        m, n = observations.shape
-        if not 1 <= self.rank <= min(m, n):
-            raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {self.rank}.")
-        method = methods.find(self.method)
-        problem = Problem(
-            observations,
-            method.build_regularizer(lam=float(self.lam), theta=float(self.theta)),
-            self.rank,
-            float(self.lam) if self.biases else None,
-            self.n_jobs,
-        )
+        check_fit_memory(observations, self.rank if isinstance(self.rank, Integral) else 10, self.dtype)
+        calibrated = None
+        factors = None if start is None else start.result_.factors
+        if tuning.AUTO in (self.lam, self.rank, self.theta, self.biases):
+            train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
+            tuned = self._tune(train, part, seed)
+            setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
+            if held_out is None:
+                calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
+            if tuned.interrupted:
+                return self._keep(train, setting, tuned.result, calibrated)
+        else:
+            setting = Setting(float(self.lam), int(self.rank), float(self.theta), bool(self.biases))
         saved = None
         if checkpoint is not None:
-            saved = Checkpoint(Path(checkpoint), f"{self.get_params()} {observations!r} {observations.values.sum()}")
-        result = solve(
-            method.build_solver(self.solver),
-            problem,
-            start=None if start is None else start.result_.factors,
+            same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
+            saved = Checkpoint(Path(checkpoint), f"{same} {observations!r} {observations.values.sum()}")
+        result = self._solve(observations, setting, factors, held_out, callbacks, saved, seed)
+        if held_out is not None:
+            calibrated = intervals.calibrate(result.factors, observations, held_out, seed, self.n_jobs)
+        return self._keep(observations, setting, result, calibrated)
+
+    def partial_fit(self, X: Any) -> MatrixCompletion:
+        """Take in more observations of known rows and columns, and solve again from where the model stands.
+
+        X is as for `fit`; a value for an entry that was observed before replaces it. Rows or columns that are new are
+        refused: `fold_in` serves them, or a new fit. What was chosen by "auto" stays, and so do the intervals.
+        """
+        if not hasattr(self, "result_"):
+            return self.fit(X)
+        self._check_parameters()
+        observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
+        result = self._solve(observations, self.setting_, self.result_.factors, seed=0)
+        return self._keep(observations, self.setting_, result, self.calibration_)
+
+    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
+        """A fitted model of rows that were not there before (columns with axis=1), beside the columns of this one.
+
+        Each new row is a small regression on the factors of the columns; those do not change. X_new is as for `fit`:
+        its rows are new, its columns are known, by id where there are ids. Millions of rows at once are fine.
+        """
+        check_is_fitted(self)
+        return folding.fold_in(self, X_new, axis)
+
+    def _tune(self, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
+        method = methods.find(self.method)
+        seconds = None if self.max_seconds is None else self.max_seconds / 2
+        wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
+        return tuning.tune(wanted, self._problem, method.build_solver(self.solver), train, held_out, seed, seconds)
+
+    def _problem(self, observations: Observations, setting: Setting) -> Problem:
+        m, n = observations.shape
+        if not 1 <= setting.rank <= min(m, n):
+            raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {setting.rank}.")
+        regularizer = methods.find(self.method).build_regularizer(lam=setting.lam, theta=setting.theta)
+        return Problem(observations, regularizer, setting.rank, setting.bias_weight, self.n_jobs)
+
+    def _solve(
+        self,
+        observations: Observations,
+        setting: Setting,
+        start: Factors | None,
+        held_out: Observations | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        seed: int | None = None,
+    ) -> Result:
+        return solve(
+            methods.find(self.method).build_solver(self.solver),
+            self._problem(observations, setting),
+            start=start,
             stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
             validation=held_out,
             callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
-            checkpoint=saved,
+            checkpoint=checkpoint,
             seed=seed,
         )
-        self.observations_ = observations
-        self._keep(result)
-        return self
 
-    def _keep(self, result: Result) -> None:
+    def _keep(
+        self,
+        observations: Observations,
+        setting: Setting,
+        result: Result,
+        calibration: intervals.Calibration | None,
+    ) -> MatrixCompletion:
         factors = result.factors
-        self.result_ = result
+        self.observations_, self.setting_, self.result_, self.calibration_ = observations, setting, result, calibration
+        self.mean_ = float(observations.values.mean(dtype=np.float64))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
         self.singular_values_ = factors.singular_values()
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter
+        return self
 
-    def predict(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> Array:
-        """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many."""
+    def predict(self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None) -> Any:
+        """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
+
+        With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
+        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`).
+        """
         check_is_fitted(self)
-        m, n = self.observations_.shape
-        left = _find(rows, self.observations_.row_ids, m, "row")
-        right = _find(cols, self.observations_.col_ids, n, "column")
-        if left.size != right.size and 1 not in (left.size, right.size):
-            raise InputError(f"As many rows as columns are needed to predict; there are {left.size} and {right.size}.")
-        left, right = (np.ascontiguousarray(side) for side in np.broadcast_arrays(left, right))
-        return self.result_.factors.predict(left, right, Workers(self.n_jobs))
+        left, right = unseen.positions(self, rows, cols)
+        predicted = unseen.predict(self, left, right)
+        if interval is None:
+            return predicted
+        half = intervals.half_width(self, left, right, interval)
+        return predicted, predicted - half, predicted + half
 
     def complete(self) -> Array:
         """The whole matrix as an m x n array: what was observed as it was, the rest predicted.
@@ -202,11 +284,16 @@ class MatrixCompletion(BaseEstimator):
         return -rmse(self.result_.factors, observations, Workers(self.n_jobs))
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.rank, Integral) or isinstance(self.rank, bool):
-            raise InputError(f"rank must be a whole number; got {self.rank!r}.")
+        if self.rank != tuning.AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool)):
+            raise InputError(f"rank must be a whole number or 'auto'; got {self.rank!r}.")
         for name in ("lam", "theta", "tol"):
-            if not isinstance(getattr(self, name), Real):
-                raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
+            value = getattr(self, name)
+            if not isinstance(value, Real) and (name == "tol" or value != tuning.AUTO):
+                raise InputError(f"{name} must be a number{'' if name == 'tol' else ' or auto'}; got {value!r}.")
+        if isinstance(self.biases, str) and self.biases != tuning.AUTO:
+            raise InputError(f"biases must be True, False or 'auto'; got {self.biases!r}.")
+        if self.unseen not in ("error", "bias"):
+            raise InputError(f"unseen must be 'error' or 'bias'; got {self.unseen!r}.")
         if not self.tol >= 0:
             raise InputError(f"tol must not be negative; got {self.tol}.")
         if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
@@ -233,16 +320,3 @@ def complete(X: Any, **params: Any) -> Any:
         return full(model.complete())
     filled = model.complete()
     return frames.like(X, filled) if hasattr(X, "columns") else filled
-
-
-def _find(names: npt.ArrayLike, ids: Any, size: int, what: str) -> Array:
-    """Positions of rows or columns that the user names, checked."""
-    if ids is not None:
-        return np.asarray(ids.positions(names, what))
-    index = np.atleast_1d(np.asarray(names)).ravel()
-    if index.size and not np.issubdtype(index.dtype, np.integer):
-        raise InputError(f"The data had no ids, so {what}s are called by position: whole numbers, not {index.dtype}.")
-    outside = (index < 0) | (index >= size)
-    if outside.any():
-        raise InputError(f"There is no {what} {index[outside][0]}: the matrix has {size}, from 0 to {size - 1}.")
-    return index.astype(np.int64)
