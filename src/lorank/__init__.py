@@ -19,10 +19,15 @@ _HOME = {
     "MatrixCompletion": "lorank.estimators",
     "Observations": "lorank.observations",
     "complete": "lorank.estimators",
+    "load": "lorank.io.models",
+    "recommend": "lorank.estimators.recommendation",
+    "save": "lorank.io.models",
+    "similar": "lorank.estimators.recommendation",
 }
 _ROOMS = (
     "datasets",
     "estimators",
+    "io",
     "linalg",
     "methods",
     "observations",
@@ -40,6 +45,10 @@ if TYPE_CHECKING:
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion
     from lorank.estimators import complete as complete
+    from lorank.estimators.recommendation import recommend as recommend
+    from lorank.estimators.recommendation import similar as similar
+    from lorank.io.models import load as load
+    from lorank.io.models import save as save
     from lorank.observations import Observations as Observations
 
 

@@ -79,7 +79,7 @@ def recommend(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The best columns for rows, those left out that were seen."""
+    """The best columns for rows, leaving out what was seen."""
     if bool(row) == every:
         raise typer.BadParameter("give --row, or --all for all rows.")
     import numpy as np

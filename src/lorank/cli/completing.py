@@ -29,9 +29,9 @@ def complete(
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill the missing cells of a table; every cell that was there stays as it is, byte for byte.
+    """Fill the missing cells of a table, and change no other.
 
-    Columns are brought to one scale, a low-rank matrix is fitted to what is there, and holes are read from it. A column
+    Every cell that was there stays as it is, byte for byte. Columns are brought to one scale, a low-rank matrix is fitted to what is there, and holes are read from it. A column
     of text stays as it is.
     """
     params = {

@@ -188,8 +188,8 @@ def _tell_how_to_resume(model: MatrixCompletion, saved: Path) -> None:
     setting = model.setting_
     biases = "yes" if setting.biases else "no"
     say(
-        "Interrupted while choosing parameters; nothing was saved. To go on with the best so far, give the same command "
-        f"with --lam {setting.lam:.6g} --rank {setting.rank} --theta {setting.theta:g} --biases {biases}."
+        "Interrupted while choosing parameters; nothing was saved. To go on with the best so far, give the same "
+        f"command with --lam {setting.lam:.6g} --rank {setting.rank} --theta {setting.theta:g} --biases {biases}."
     )
 
 

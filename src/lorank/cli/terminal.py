@@ -87,7 +87,7 @@ def answer_table(columns: Mapping[str, Any], as_json: bool) -> None:
 
 
 class Bar:
-    """Progress towards 1 on a terminal's standard error, with the time left; silent elsewhere and in the first second."""
+    """Progress on a terminal's standard error, with the time left; silent elsewhere, and in the first second."""
 
     def __init__(self, text: str, total: float | None = None) -> None:
         self._text, self._total, self._done = text, total, 0.0

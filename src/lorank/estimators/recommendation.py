@@ -56,17 +56,19 @@ def recommend(
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
     observations = model.observations_
-    if not seen and not observations.nnz:
-        raise InputError(
-            "This model was saved without its data, so that what was seen is not known; "
-            "save it with its data, or ask for seen columns too."
-        )
     positions = np.arange(observations.shape[0]) if rows is None else find_rows(model, rows)
     if not positions.size:
         raise InputError("Give at least one row to recommend for.")
-    parts = list(_blocks(model, positions, n, seen, advance))
-    found, cols, scores = (np.concatenate(part) for part in zip(*parts))
-    return Ranking(_names(found, observations.row_ids), _names(cols, observations.col_ids), scores)
+    found, cols, scores = [], [], []
+    start = 0
+    for its_scores, best, there in top_columns(model, positions, n, seen, advance):
+        block = positions[start : start + len(best)]
+        start += len(best)
+        found.append(np.repeat(block, there.sum(axis=1)))
+        cols.append(best[there])
+        scores.append(its_scores[there])
+    names = _names(np.concatenate(found), observations.row_ids), _names(np.concatenate(cols), observations.col_ids)
+    return Ranking(*names, np.concatenate(scores))
 
 
 def find_rows(model: MatrixCompletion, rows: Any) -> Array:
@@ -74,10 +76,16 @@ def find_rows(model: MatrixCompletion, rows: Any) -> Array:
     return _positions(rows, model.observations_.row_ids, model.observations_.shape[0], "row")
 
 
-def _blocks(
-    model: MatrixCompletion, positions: Array, n: int, seen: bool, advance: Callable[[int], None] | None
+def top_columns(
+    model: MatrixCompletion, positions: Array, n: int, seen: bool, advance: Callable[[int], None] | None = None
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """Rows, columns and scores, best first, of one block of rows after another."""
+    """For one block of rows after another: scores, columns (both a row's n best, best first) and which are there at
+    all, for a row in which nearly everything was seen has fewer than n left."""
+    if not seen and not model.observations_.nnz:
+        raise InputError(
+            "This model was saved without its data, so that what was seen is not known; "
+            "save it with its data, or ask for seen columns too."
+        )
     factors, lines = model.result_.factors, model.observations_.by_row
     columns = factors.shape[1]
     n = min(n, columns)
@@ -99,7 +107,7 @@ def _blocks(
         best, chosen = np.take_along_axis(best, order, 1), np.take_along_axis(chosen, order, 1)
         left = np.isfinite(chosen)
         rest = factors.row_bias[block] + factors.dtype.type(factors.offset)
-        yield np.repeat(block, left.sum(axis=1)), best[left], (chosen + rest[:, None])[left]
+        yield chosen + rest[:, None], best, left
         if advance is not None:
             advance(block.size)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,21 @@ from sklearn.utils.validation import check_is_fitted
 import lorank
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
+from lorank.estimators.intervals import Calibration
+from lorank.estimators.setting import Setting
+from lorank.estimators.trials import Trial, Trials
 from lorank.identifiers import Identifiers
 from lorank.io.files import check_exists, replacing
 from lorank.io.packing import pack_ids, pack_observations, unpack_ids, unpack_observations
 from lorank.linalg import Factors
-from lorank.observations import Observations
+from lorank.observations import Lines, Observations
 from lorank.solvers import Result
 from lorank.solvers.result import History, Status
 
 Array = npt.NDArray[Any]
 
 FORMAT = 1
+CALIBRATION = ("row_scale", "col_scale", "ratios")
 
 
 def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> None:
@@ -54,10 +59,18 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
             kinds[side] = pack_ids(ids.values, f"{side}_ids", arrays)
     if data:
         pack_observations(seen, arrays)
+    calibration = model.calibration_
+    if calibration is not None:
+        # Seven digits are plenty for the width of a range.
+        arrays |= {f"calibration.{part}": getattr(calibration, part).astype(np.float32) for part in CALIBRATION}
     result = model.result_
     about = {
         "written_by": f"lorank {lorank.__version__}",
         "params": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "setting": {name: _plain(value) for name, value in vars(model.setting_).items()},
+        "mean": float(model.mean_),
+        "calibration": None if calibration is None else int(calibration.count),
+        "tuning": [list(map(_plain, vars(trial).values())) for trial in getattr(model, "tuning_", ())],
         "offset": float(factors.offset),
         "ids": kinds,
         "data": data,
@@ -142,24 +155,29 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> MatrixCompletion:
         for side, size in (("row", len(W)), ("col", len(H)))
     }
     model = MatrixCompletion(**{str(name): value for name, value in about["params"].items()})
-    lines = unpack_observations(arrays, factors.shape, W.dtype) if about["data"] else None
-    model.observations_ = (
-        Observations(factors.shape, lines, ids["row"], ids["col"])
-        if lines is not None
-        else Observations.from_coo([], [], np.empty(0, W.dtype), factors.shape, ids["row"], ids["col"])
-    )
+    lines = unpack_observations(arrays, factors.shape, W.dtype) if about["data"] else _no_lines(factors)
+    seen = Observations(factors.shape, lines, ids["row"], ids["col"])
+    calibration = None
+    if about["calibration"] is not None:
+        scales = [arrays[f"calibration.{part}"].astype(np.float64) for part in CALIBRATION]
+        if [part.shape for part in scales[:2]] != [(len(W) + 1,), (len(H) + 1,)] or scales[2].ndim != 1:
+            raise ValueError("its calibration does not go with its factors")
+        calibration = Calibration(scales[0], scales[1], scales[2], int(about["calibration"]))
+    saved = dict(about["result"])
+    result = Result(factors, status=Status[saved.pop("status")], history=History(**about["history"]), **saved)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no data; the saved one takes its place
+        model._keep(seen, Setting(**about["setting"]), result, calibration)
+    model.mean_ = float(about["mean"])
+    if about["tuning"]:
+        model.tuning_ = Trials([Trial(*row) for row in about["tuning"]])
     if about["columns"] is not None:
         model.columns_ = tuple(str(name) for name in about["columns"])
-    saved = dict(about["result"])
-    status = Status[saved.pop("status")]
-    history = History(**about["history"])
-    model._keep(Result(factors=factors, status=status, history=history, **saved))
     return model
 
 
-def has_data(model: MatrixCompletion) -> bool:
-    """Whether the entries that a model was fitted on came with it."""
-    return model.observations_.nnz > 0
+def _no_lines(factors: Factors) -> Lines:
+    return Lines(np.zeros(factors.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0, factors.dtype))
 
 
 def _checksum(arrays: dict[str, Array], text: str) -> str:

@@ -1,0 +1,162 @@
+"""`lorank evaluate` and `compare`: how good a model is, and which method suits the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lorank.cli.answers import pair_columns
+from lorank.cli.fitting import DuplicatesOption, TableArgument, read_table
+from lorank.cli.terminal import (
+    Bar,
+    ColOption,
+    DelimiterOption,
+    HeaderOption,
+    JsonOption,
+    ModelArgument,
+    RowOption,
+    SeedOption,
+    ThreadsOption,
+    ValueOption,
+    answer,
+    answer_table,
+    say,
+)
+
+if TYPE_CHECKING:
+    from lorank.estimators import MatrixCompletion
+    from lorank.observations import Observations
+
+
+def evaluate(
+    model: ModelArgument,
+    test: Annotated[Path, typer.Argument(help="A long table of entries that the model was not fitted on.")],
+    row: RowOption = None,
+    col: ColOption = None,
+    value: ValueOption = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists that are judged.")] = 10,
+    relevant: Annotated[
+        float | None, typer.Option(help="Values from here on are what a list should hold; else the training mean.")
+    ] = None,
+    duplicates: DuplicatesOption = "error",
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge a model by a test table: RMSE, MAE, NDCG@k, recall@k."""
+    import numpy as np
+
+    from lorank.errors import InputError
+    from lorank.estimators.ranking import ranking_scores
+    from lorank.io import models, tables
+
+    fitted = models.load(model)
+    row, col = pair_columns(test, fitted, row, col, delimiter, header)
+    value = value or _value_column(tables.column_names(test, delimiter, header), fitted, row, col, test)
+    with Bar(f"Reading {test.name}", test.stat().st_size) as bar:
+        table = tables.read_long(test, row, col, value, delimiter=delimiter, header=header, advance=bar.advance)
+    known, unknown = _known(table.observations(duplicates), fitted)
+    if unknown:
+        say(f"{unknown} of {known.nnz + unknown} entries have ids that the model does not know, and are left out.")
+    if not known.nnz:
+        raise InputError(f"The model knows none of the ids in {test}.")
+    n, seen = known.shape[1], fitted.observations_
+    again = np.isin(*(part.rows.astype(np.int64) * n + part.cols for part in (known, seen))).sum()
+    if again:
+        say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
+    residuals = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64) - known.values
+    facts: dict[str, Any] = {
+        "entries": known.nnz,
+        "unknown": unknown,
+        "rmse": float(np.sqrt(np.mean(residuals**2))),
+        "mae": float(np.abs(residuals).mean()),
+    }
+    if fitted.observations_.nnz:
+        facts["relevant_from"] = fitted.mean_ if relevant is None else relevant
+        with Bar("Ranking", int(np.count_nonzero(np.diff(known.by_row.pointers)))) as bar:
+            facts |= ranking_scores(fitted, known, k, relevant, bar.advance)
+    else:
+        say("The model was saved without its data, so that its lists cannot be judged.")
+    answer(facts, as_json)
+
+
+def _value_column(columns: tuple[str, ...], model: MatrixCompletion, row: str, col: str, path: Path) -> str:
+    """The model's own value column, or the one that is left of three."""
+    from lorank.errors import InputError
+
+    own = getattr(model, "columns_", (None, None, None))[2]
+    rest = [name for name in columns if name not in (row, col)]
+    if own in rest:
+        return str(own)
+    if len(rest) != 1:
+        raise InputError(f"Say which column of {path} is --value; there are {', '.join(columns)}.")
+    return rest[0]
+
+
+def _known(test: Observations, model: MatrixCompletion) -> tuple[Observations, int]:
+    """The entries of a test table whose ids a model knows, in its rows and columns, and how many it does not."""
+    import numpy as np
+
+    from lorank.identifiers import Identifiers
+    from lorank.io.names import as_model_spells
+    from lorank.observations import Observations
+
+    fitted = model.observations_
+    found = []
+    for ids, own, size in zip((test.row_ids, test.col_ids), (fitted.row_ids, fitted.col_ids), fitted.shape):
+        assert ids is not None  # long tables have ids
+        own = Identifiers(np.arange(size)) if own is None else own
+        found.append(own.find(as_model_spells(ids.values, own)))
+    rows, cols = found[0][test.rows], found[1][test.cols]
+    known = (rows >= 0) & (cols >= 0)
+    entries = (rows[known], cols[known], test.values[known].astype(fitted.dtype))
+    return Observations.from_coo(*entries, fitted.shape, fitted.row_ids, fitted.col_ids), int((~known).sum())
+
+
+def compare(
+    table: TableArgument,
+    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "nnfn,factored-nuclear,nuclear,mf",
+    row: RowOption = None,
+    col: ColOption = None,
+    value: ValueOption = None,
+    test: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the entries to judge by.")] = 0.2,
+    max_seconds: Annotated[float, typer.Option(help="For each method, its tuning included.")] = 60.0,
+    duplicates: DuplicatesOption = "error",
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit several methods and judge them by the same held-out entries.
+
+    Each is tuned by the same search in the same time.
+    """
+    import time
+
+    import numpy as np
+
+    from lorank import methods as catalogue
+    from lorank.estimators import MatrixCompletion
+
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    for name in names:
+        catalogue.find(name)
+    observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
+    train, held_out = observations.split(test, seed)
+    lines: list[dict[str, Any]] = []
+    with Bar("Comparing", len(names)) as bar:
+        for name in names:
+            bar.to(len(lines), text=f"Fitting {name}")
+            started = time.perf_counter()
+            model = MatrixCompletion(
+                name, "auto", "auto", "auto", biases="auto", max_seconds=max_seconds, random_state=seed, n_jobs=threads
+            ).fit(train)
+            seconds = time.perf_counter() - started
+            residuals = model.result_.factors.predict(held_out.rows, held_out.cols) - held_out.values
+            errors = {"rmse": float(np.sqrt(np.mean(residuals**2))), "mae": float(np.abs(residuals).mean())}
+            lines.append({"method": name, **errors, "seconds": seconds, **vars(model.setting_)})
+    lines.sort(key=lambda line: line["rmse"])
+    answer_table({column: [line[column] for line in lines] for column in lines[0]}, as_json)
