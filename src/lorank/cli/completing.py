@@ -31,8 +31,8 @@ def complete(
 ) -> None:
     """Fill the missing cells of a table, and change no other.
 
-    Every cell that was there stays as it is, byte for byte. Columns are brought to one scale, a low-rank matrix is fitted to what is there, and holes are read from it. A column
-    of text stays as it is.
+    Every cell that was there stays as it is, byte for byte, and so does a column of text. Columns of numbers are
+    brought to one scale, a low-rank matrix is fitted to what is there, and holes are read from it.
     """
     params = {
         "method": method,

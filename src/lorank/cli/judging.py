@@ -63,7 +63,8 @@ def evaluate(
     if not known.nnz:
         raise InputError(f"The model knows none of the ids in {test}.")
     n, seen = known.shape[1], fitted.observations_
-    again = np.isin(*(part.rows.astype(np.int64) * n + part.cols for part in (known, seen))).sum()
+    tested, trained = (part.rows.astype(np.int64) * n + part.cols for part in (known, seen))
+    again = np.isin(tested, trained).sum()
     if again:
         say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
     residuals = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64) - known.values
