@@ -76,7 +76,7 @@ class MatrixCompletion(BaseEstimator):
     singular_values_ : array
         Of W H^T, descending.
     rank_ : int
-        How many of them are above 1e-3 of the largest.
+        How many of them are above a hundredth of the largest.
     setting_ : Setting
         lam, rank, theta and biases that it was fitted with.
     tuning_ : Trials

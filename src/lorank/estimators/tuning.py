@@ -6,7 +6,7 @@ A grid costs the product of its sides. A path costs a few fits, because:
   goes down until the held-out error rises, each trial starting from the last one, at a small rank, where a sweep costs
   a fraction. The rank is then doubled while it pays.
 - Noise spreads over more directions at a higher rank: the best lam grows about as the square root of the rank, so that
-  the next rank's search starts next to its end.
+  the next rank's search starts next to its end. Where the singular values then have a gap, the rank below it is tried.
 - A trial ends when a sweep hardly changes the held-out error, and before that if it cannot catch up with the best.
 
 theta, then lam between the steps, then biases are settled at the rank that was chosen.
@@ -27,7 +27,7 @@ from lorank.errors import InputError
 from lorank.estimators.setting import Setting
 from lorank.estimators.trials import Trial, Trials
 from lorank.linalg import Factors
-from lorank.linalg.biases import without_biases
+from lorank.linalg.narrowing import narrowed, without_biases
 from lorank.methods import Method
 from lorank.observations import Observations
 from lorank.problems import Problem, rmse
@@ -37,12 +37,16 @@ from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
 SETTLED = 2e-4
 # A trial is given up when it would lose by this part even if four times its last gain were still to come.
 BEHIND, PROSPECT = 1e-3, 4.0
-# Sweeps of one trial: one that needs more has a flat end.
-MOST_SWEEPS = 20
+# Sweeps of one trial: a random start may hold still at first, and one that needs more than the most has a flat end.
+LEAST_SWEEPS, MOST_SWEEPS = 5, 20
+# A singular value so many times the next one marks a gap.
+GAP = 3.0
 # The rank at which the path is walked; it is doubled from there, or halved.
 FIRST_RANK = 4
 # lam goes down the path by this factor, at most to this part of its top; at a rank that is new, by FINE.
 COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
+# Two weights closer than by this factor are one.
+NEAR = 1.05
 THETAS = (0.0, 0.5, 1.0)
 AUTO = "auto"
 
@@ -128,6 +132,7 @@ def tune(
             if better is not best:
                 best = better
                 break
+        best = search.below_gap(best, fixed)
     elif rank != wanted.rank:
         best = search.around(_at_rank(best, wanted.rank, fixed), fixed, None)
     if wanted.theta is None:
@@ -187,7 +192,8 @@ class _Search:
         problem = self.build(self.train, setting)
         if start is not None and start.biased and not setting.biases:
             start = without_biases(start)
-        watch = _Watch(problem, self.held_out, math.inf if rival is None else rival.error, self.deadline)
+        least = LEAST_SWEEPS if start is None else 2
+        watch = _Watch(problem, self.held_out, math.inf if rival is None else rival.error, least, self.deadline)
         result = solve(
             self.solver,
             problem,
@@ -224,20 +230,34 @@ class _Search:
             best = point
         return best
 
-    def around(self, setting: Setting, fixed: bool, rival: _Point | None) -> _Point:
-        """A setting from a cold start; unless it has lost already, its lam down and up while that helps."""
-        first = best = self.attempt(setting, None, rival)
+    def around(self, setting: Setting, fixed: bool, rival: _Point | None, start: Factors | None = None) -> _Point:
+        """A setting, then, unless it has lost already, its lam down, or else up, while that helps."""
+        first = best = self.attempt(setting, start, rival)
         if fixed or (rival is not None and first.error > (1 + BEHIND) * rival.error):
             return first
         for factor in (1 / FINE, FINE):
             point = best
-            while not self.over:
+            while not self.over and best.setting.lam > LOWEST * setting.lam:
                 lam = point.setting.lam * factor
                 point = self.attempt(replace(point.setting, lam=lam), point.result.factors, best)
                 if not point.beats(best):
                     break
                 best = point
+            if best is not first:
+                break
         return best
+
+    def below_gap(self, best: _Point, fixed: bool) -> _Point:
+        """The rank below the widest gap between singular values, if it does as well."""
+        sigma = best.result.factors.singular_values()
+        ratios = sigma[:-1] / np.maximum(sigma[1:], 1e-12 * sigma[0] + 1e-300)
+        if self.over or not ratios.size or ratios.max() < GAP:
+            return best
+        rank = int(np.argmax(ratios)) + 1
+        start = narrowed(best.result.factors, rank)
+        point = self.around(_at_rank(best, rank, fixed), fixed, best, start)
+        # Of two that are as good, the smaller one.
+        return best if best.beats(point) else point
 
     def between(self, best: _Point) -> _Point:
         """lam between the steps: the vertex of the parabola through the errors, over log lam, of the nearest trials."""
@@ -256,14 +276,16 @@ class _Search:
         if curve[0] <= 0:
             return best
         vertex = np.clip(middle - curve[1] / (2 * curve[0]), x[0], x[2])
+        if np.abs(vertex - x).min() < math.log(NEAR):
+            return best
         return self.best_of(best, [replace(best.setting, lam=float(np.exp(vertex)))])
 
     def best_of(self, best: _Point, others: Iterable[Setting]) -> _Point:
         """The best of a point and other settings, each from that point's factors."""
-        start = best.result.factors
+        first = best
         for setting in others:
-            if setting != best.setting and not self.over:
-                point = self.attempt(setting, start, best)
+            if setting != first.setting and not self.over:
+                point = self.attempt(setting, first.result.factors, best)
                 best = point if point.beats(best) else best
         return best
 
@@ -271,8 +293,8 @@ class _Search:
 class _Watch:
     """Follows the held-out error of a trial, and ends it when it has settled or lost, or time is up."""
 
-    def __init__(self, problem: Problem, held_out: Observations, rival: float, deadline: float) -> None:
-        self.problem, self.held_out, self.rival, self.deadline = problem, held_out, rival, deadline
+    def __init__(self, problem: Problem, held_out: Observations, rival: float, least: int, deadline: float) -> None:
+        self.problem, self.held_out, self.rival, self.least, self.deadline = problem, held_out, rival, least, deadline
         self.error = math.inf
         self.stopped = False
 
@@ -281,5 +303,6 @@ class _Watch:
         gain = before - self.error
         settled = abs(gain) < SETTLED * self.error
         lost = self.error - PROSPECT * max(gain, 0.0) > (1 + BEHIND) * self.rival
-        self.stopped = settled or lost or progress.iteration >= MOST_SWEEPS or time.perf_counter() > self.deadline
+        done = progress.iteration >= self.least and (settled or lost)
+        self.stopped = done or progress.iteration >= MOST_SWEEPS or time.perf_counter() > self.deadline
         return self.stopped

@@ -233,7 +233,7 @@ def _iterate(
             checkpoint.remove()
     if status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.DIVERGED):
         advice = "scale the data or raise lam" if status is Status.DIVERGED else "raise the limit or tol"
-        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=5)
     seconds = history.seconds[-1] if history.seconds else clock.before
     factors = solver.finish(problem, best.state)
     return Result(factors, best.state.objective, status, message, iteration, seconds, history)
