@@ -128,8 +128,10 @@ def draw_model(model: Any) -> Figure:
     draw_convergence(next(panels), model.history_)
     spectrum = next(panels)
     sigma = model.singular_values_
-    spectrum.semilogy(np.arange(1, sigma.size + 1), np.maximum(sigma, 1e-300), "o", color=COLOURS[0], markersize=4)
+    spectrum.bar(np.arange(1, sigma.size + 1), sigma, color=COLOURS[0])
     spectrum.set(xlabel="direction", ylabel="singular value", title=f"rank {model.rank_}")
+    for panel in axes[:2]:
+        panel.xaxis.get_major_locator().set_params(integer=True)
     if has_search:
         model.tuning_.plot(next(panels))
     if seen.nnz:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli import answers, completing, demo, fitting, judging, looking
+from lorank.cli import answers, completing, demo, fitting, judging, looking, sampling
 from lorank.cli.terminal import say
 from lorank.errors import InputError, MemoryLimitError
 
@@ -84,6 +84,7 @@ for command in (
     judging.compare,
     looking.inspect,
     looking.plot,
+    sampling.sample,
     demo.demo,
 ):
     app.command()(_guarded(command))
