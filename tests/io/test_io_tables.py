@@ -47,9 +47,7 @@ def test_any_delimiter(tmp_path, delimiter):
     assert columns == ("user", "item", "rating")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
-)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
 def test_compressed(tmp_path, suffix, pack):
     assert entries(tables.read(put(tmp_path, f"a.csv{suffix}", pack(LONG.encode())))[0]) == EXPECTED
 
