@@ -131,7 +131,7 @@ def draw_model(model: Any) -> Figure:
     spectrum.bar(np.arange(1, sigma.size + 1), sigma, color=COLOURS[0])
     spectrum.set(xlabel="direction", ylabel="singular value", title=f"rank {model.rank_}")
     for panel in axes[:2]:
-        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.locator_params(axis="x", integer=True)
     if has_search:
         model.tuning_.plot(next(panels))
     if seen.nnz:

@@ -130,7 +130,7 @@ def test_evaluate(run, model):
     assert facts["mae"] == pytest.approx(np.abs(residuals).mean())
     assert 0 < facts["recall@5"] <= 1
     Path("more.csv").write_text(Path("test.csv").read_text() + "nobody,film-001,3\n")
-    code, out, err = run("evaluate", "model.lorank", "more.csv", "--json")
+    _, out, err = run("evaluate", "model.lorank", "more.csv", "--json")
     assert "1 of" in err
     assert json.loads(out)["unknown"] == 1
     assert "were in the training data" in run("evaluate", "model.lorank", "ratings.csv")[2]

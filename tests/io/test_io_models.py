@@ -189,7 +189,7 @@ def test_a_full_disk_leaves_the_old_model(fitted, tmp_path, monkeypatch, place):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, place, full)
-    with pytest.raises(InputError, match="No space left on device.*as it was"):
+    with pytest.raises(InputError, match=r"No space left on device.*as it was"):
         lorank.save(fitted, path, data=False)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.lorank"]

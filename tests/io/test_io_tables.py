@@ -14,10 +14,10 @@ import scipy.sparse
 from pyarrow import parquet
 
 from lorank import InputError
+from lorank.identifiers import Identifiers
 from lorank.io import delimited, tables
 from lorank.io.cells import WideTable
 from lorank.io.names import as_model_spells, spelled
-from lorank.identifiers import Identifiers
 
 LONG = "user,item,rating\nann,7,3\nbob,8,4.5\nann,8,\ncy,7,NaN\nbob,7,1e0\n"
 
@@ -171,7 +171,7 @@ def test_what_is_wrong_is_told(tmp_path, text, message):
 
 def test_an_error_far_down_is_found_by_line(tmp_path):
     lines = "".join(f"{i},{i},1\n" for i in range(50_000))
-    with pytest.raises(InputError, match="Line 50002 of .* has '5,0'"):
+    with pytest.raises(InputError, match=r"Line 50002 of .* has '5,0'"):
         tables.read(put(tmp_path, "a.csv", f'user,item,rating\n{lines}1,2,"5,0"\n'))
 
 
@@ -214,9 +214,9 @@ def test_wide_tables_are_kept_byte_for_byte(tmp_path):
 
 
 def test_wide_tables_tell_what_is_wrong(tmp_path):
-    with pytest.raises(InputError, match="Line 3 of .* has '1.2.3' in column 'b'"):
+    with pytest.raises(InputError, match=r"Line 3 of .* has '1.2.3' in column 'b'"):
         WideTable.read(put(tmp_path, "a.csv", "n,a,b\nx,1,2\ny,3,1.2.3\nz,1,2\n"))
-    with pytest.raises(InputError, match="Line 3 of .* has 2 columns where 3"):
+    with pytest.raises(InputError, match=r"Line 3 of .* has 2 columns where 3"):
         WideTable.read(put(tmp_path, "b.csv", "n,a,b\nx,1,2\ny,3\n"))
     with pytest.raises(InputError, match="line 2 is never closed"):
         WideTable.read(put(tmp_path, "c.csv", 'n,a,b\n"x,1,2\n'))
