@@ -18,18 +18,22 @@ _HOME = {
     "LowRankImputer": "lorank.estimators",
     "MatrixCompletion": "lorank.estimators",
     "Observations": "lorank.observations",
+    "compare": "lorank.estimators",
     "complete": "lorank.estimators",
     "load": "lorank.io.models",
+    "methods": "lorank.catalogue",
     "recommend": "lorank.estimators.recommendation",
     "save": "lorank.io.models",
+    "sense": "lorank.sensing",
     "similar": "lorank.estimators.recommendation",
 }
 _ROOMS = (
+    "catalogue",
     "datasets",
     "estimators",
     "io",
     "linalg",
-    "methods",
+    "losses",
     "observations",
     "plots",
     "problems",
@@ -40,16 +44,19 @@ _ROOMS = (
 __all__ = [*_HOME, *_ROOMS]
 
 if TYPE_CHECKING:
+    from lorank.catalogue import methods as methods
     from lorank.errors import InputError as InputError
     from lorank.estimators import EntryRegressor as EntryRegressor
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion
+    from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
     from lorank.estimators.recommendation import recommend as recommend
     from lorank.estimators.recommendation import similar as similar
     from lorank.io.models import load as load
     from lorank.io.models import save as save
     from lorank.observations import Observations as Observations
+    from lorank.sensing import sense as sense
 
 
 def __getattr__(name: str) -> Any:

@@ -137,11 +137,11 @@ def test_evaluate(run, model):
 
 
 def test_compare(run, model):
-    code, out, err = run("compare", "ratings.csv", "--methods", "nnfn,mf", "--max-seconds", "20", "--json")
+    code, out, err = run("compare", "ratings.csv", "--methods", "nnfn,mf", "--ranks", "2,4", "--trials", 4, "--json")
     assert code == 0, err
     lines = json.loads(out)
     assert {line["method"] for line in lines} == {"nnfn", "mf"}
-    assert lines[0]["rmse"] <= lines[1]["rmse"]
+    assert all(line["error"] > 0 for line in lines)
 
 
 def test_inspect_and_plot(run, model):

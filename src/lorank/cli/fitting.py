@@ -186,10 +186,11 @@ def _tell_how_to_resume(model: MatrixCompletion, saved: Path) -> None:
         say(f"Interrupted; the state is in {saved}. Give the same command again to go on from there.")
         return
     setting = model.setting_
+    theta = "" if setting.theta is None else f"--theta {setting.theta:g} "
     biases = "yes" if setting.biases else "no"
     say(
         "Interrupted while choosing parameters; nothing was saved. To go on with the best so far, give the same "
-        f"command with --lam {setting.lam:.6g} --rank {setting.rank} --theta {setting.theta:g} --biases {biases}."
+        f"command with --lam {setting.lam:.6g} --rank {setting.rank} {theta}--biases {biases}."
     )
 
 

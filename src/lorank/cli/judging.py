@@ -118,12 +118,17 @@ def _known(test: Observations, model: MatrixCompletion) -> tuple[Observations, i
 
 def compare(
     table: TableArgument,
-    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "nnfn,factored-nuclear,nuclear,mf",
+    methods: Annotated[
+        str, typer.Option(help="Names with commas between, or all.")
+    ] = "nnfn,factored-nuclear,nuclear,mf",
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
-    test: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the entries to judge by.")] = 0.2,
-    max_seconds: Annotated[float, typer.Option(help="For each method, its tuning included.")] = 60.0,
+    ranks: Annotated[str, typer.Option(help="Ranks to try, with commas between.")] = "5,10",
+    trials: Annotated[int, typer.Option(min=1, help="Fits for each method, at most.")] = 24,
+    max_seconds: Annotated[float, typer.Option(help="For each method's search.")] = 60.0,
+    test: Annotated[float, typer.Option(min=0.01, max=0.7, help="Share of the entries to judge by.")] = 0.2,
+    biases: Annotated[bool, typer.Option(help="Offsets of rows and columns.")] = False,
     duplicates: DuplicatesOption = "error",
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
@@ -135,29 +140,26 @@ def compare(
 
     Each is tuned by the same search in the same time.
     """
-    import time
+    try:
+        widths = [int(rank) for rank in ranks.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"give whole numbers with commas between, not {ranks!r}.", param_hint="--ranks"
+        ) from None
+    import lorank
 
-    import numpy as np
-
-    from lorank import methods as catalogue
-    from lorank.estimators import MatrixCompletion
-
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    for name in names:
-        catalogue.find(name)
+    names = None if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
     observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
-    train, held_out = observations.split(test, seed)
-    lines: list[dict[str, Any]] = []
-    with Bar("Comparing", len(names)) as bar:
-        for name in names:
-            bar.to(len(lines), text=f"Fitting {name}")
-            started = time.perf_counter()
-            model = MatrixCompletion(
-                name, "auto", "auto", "auto", biases="auto", max_seconds=max_seconds, random_state=seed, n_jobs=threads
-            ).fit(train)
-            seconds = time.perf_counter() - started
-            residuals = model.result_.factors.predict(held_out.rows, held_out.cols) - held_out.values
-            errors = {"rmse": float(np.sqrt(np.mean(residuals**2))), "mae": float(np.abs(residuals).mean())}
-            lines.append({"method": name, **errors, "seconds": seconds, **vars(model.setting_)})
-    lines.sort(key=lambda line: line["rmse"])
-    answer_table({column: [line[column] for line in lines] for column in lines[0]}, as_json)
+    with Bar("Comparing"):
+        comparison = lorank.compare(
+            observations,
+            names,
+            ranks=widths,
+            trials=trials,
+            budget=max_seconds,
+            test=test,
+            seed=seed,
+            biases=biases,
+            n_jobs=threads,
+        )
+    answer_table({column: comparison[column] for column in comparison.columns}, as_json)

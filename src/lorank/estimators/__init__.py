@@ -1,7 +1,8 @@
 """Estimators: thin, in scikit-learn's manner."""
 
+from lorank.estimators.comparison import Comparison, compare
 from lorank.estimators.completion import MatrixCompletion, complete
 from lorank.estimators.entries import EntryRegressor
 from lorank.estimators.imputer import LowRankImputer
 
-__all__ = ["EntryRegressor", "LowRankImputer", "MatrixCompletion", "complete"]
+__all__ = ["Comparison", "EntryRegressor", "LowRankImputer", "MatrixCompletion", "compare", "complete"]

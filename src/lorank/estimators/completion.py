@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import frames, methods
+from lorank import catalogue, frames, losses
 from lorank.errors import InputError
 from lorank.estimators import folding, intervals, tuning, unseen
 from lorank.estimators.memory import check_fit_memory
+from lorank.estimators.parameters import check_parameters
 from lorank.estimators.progress import ProgressLine
-from lorank.estimators.setting import Setting
+from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
+from lorank.linalg.blas import one_blas_thread
 from lorank.linalg.factors import Factors, check_memory, effective_rank
 from lorank.observations import Observations, observe
-from lorank.problems import Problem, rmse
+from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
@@ -38,15 +39,24 @@ class MatrixCompletion(BaseEstimator):
     Parameters
     ----------
     method : str
-        A name of the catalogue: "nnfn" (factored NNFN, the default), "nnfn-prox", "factored-nuclear", "nuclear", "mf".
+        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default.
     rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float or "auto"
         Weight of the regularizer, in units of the data. Whatever is "auto" is chosen on the validation set, or on a
         tenth of X that is held out for it and then refitted with the rest (see `lorank.estimators.tuning`).
-    theta : float or "auto"
-        How much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN). At 1 a matrix of rank one costs
-        nothing, so the answer never falls to rank 0.
+    theta : float or "auto", optional
+        For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
+        matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
+        of their own. None takes the method's default; a method without it refuses it, as for p and t.
+    p : float, optional
+        The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
+    t : int, optional
+        How many singular values truncated l1-2 leaves alone; less than the rank.
+    loss : "squared", "huber", "logistic", or a Loss
+        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
+        `scipy.special.expit(x)` is the probability of the class 1.
     solver : str
         "auto", or one of the method's solvers by name.
     biases : bool or "auto"
@@ -98,7 +108,10 @@ class MatrixCompletion(BaseEstimator):
         method: str = "nnfn",
         rank: int | str = 10,
         lam: float | str = 10.0,
-        theta: float | str = 1.0,
+        theta: float | str | None = None,
+        p: float | None = None,
+        t: int | None = None,
+        loss: str | losses.Loss = "squared",
         solver: str = "auto",
         biases: bool | str = False,
         unseen: str = "error",
@@ -114,6 +127,9 @@ class MatrixCompletion(BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
+        self.p = p
+        self.t = t
+        self.loss = loss
         self.solver = solver
         self.biases = biases
         self.unseen = unseen
@@ -149,7 +165,7 @@ class MatrixCompletion(BaseEstimator):
         checkpoint : path, optional
             Saved there from time to time; a fit that was cut off goes on from it and ends as if it had not been.
         """
-        self._check_parameters()
+        check_parameters(self)
         observations = observe(X).astype(self.dtype)
         held_out = None
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -157,10 +173,10 @@ class MatrixCompletion(BaseEstimator):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        check_fit_memory(observations, self.rank if isinstance(self.rank, Integral) else 10, self.dtype)
+        check_fit_memory(observations, 10 if self.rank == AUTO else int(self.rank), self.dtype)
         calibrated = None
         factors = None if start is None else start.result_.factors
-        if tuning.AUTO in (self.lam, self.rank, self.theta, self.biases):
+        if AUTO in (self.lam, self.rank, self.theta, self.biases):
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
             tuned = self._tune(train, part, seed)
             setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
@@ -169,7 +185,8 @@ class MatrixCompletion(BaseEstimator):
             if tuned.interrupted:
                 return self._keep(train, setting, tuned.result, calibrated)
         else:
-            setting = Setting(float(self.lam), int(self.rank), float(self.theta), bool(self.biases))
+            theta = None if self.theta is None else float(self.theta)
+            setting = Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
         saved = None
         if checkpoint is not None:
             same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
@@ -187,7 +204,7 @@ class MatrixCompletion(BaseEstimator):
         """
         if not hasattr(self, "result_"):
             return self.fit(X)
-        self._check_parameters()
+        check_parameters(self)
         observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
         result = self._solve(observations, self.setting_, self.result_.factors, seed=0)
         return self._keep(observations, self.setting_, result, self.calibration_)
@@ -202,17 +219,22 @@ class MatrixCompletion(BaseEstimator):
         return folding.fold_in(self, X_new, axis)
 
     def _tune(self, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
-        method = methods.find(self.method)
+        method = catalogue.find(self.method)
         seconds = None if self.max_seconds is None else self.max_seconds / 2
         wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
-        return tuning.tune(wanted, self._problem, method.build_solver(self.solver), train, held_out, seed, seconds)
+        held_out = _prepared(held_out, losses.find(self.loss))
+        solver = method.build_solver(self.solver)
+        with one_blas_thread():
+            return tuning.tune(wanted, self._problem, solver, train, held_out, seed, seconds)
 
     def _problem(self, observations: Observations, setting: Setting) -> Problem:
         m, n = observations.shape
         if not 1 <= setting.rank <= min(m, n):
             raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {setting.rank}.")
-        regularizer = methods.find(self.method).build_regularizer(lam=setting.lam, theta=setting.theta)
-        return Problem(observations, regularizer, setting.rank, setting.bias_weight, self.n_jobs)
+        loss = losses.find(self.loss)
+        method = catalogue.find(self.method)
+        regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=self.p, t=self.t)
+        return Problem(_prepared(observations, loss), regularizer, setting.rank, setting.bias_weight, self.n_jobs, loss)
 
     def _solve(
         self,
@@ -225,11 +247,11 @@ class MatrixCompletion(BaseEstimator):
         seed: int | None = None,
     ) -> Result:
         return solve(
-            methods.find(self.method).build_solver(self.solver),
+            catalogue.find(self.method).build_solver(self.solver),
             self._problem(observations, setting),
             start=start,
             stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
-            validation=held_out,
+            validation=None if held_out is None else _prepared(held_out, losses.find(self.loss)),
             callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
             checkpoint=checkpoint,
             seed=seed,
@@ -247,7 +269,8 @@ class MatrixCompletion(BaseEstimator):
         self.mean_ = float(observations.values.mean(dtype=np.float64))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = factors.singular_values()
+        with one_blas_thread():
+            self.singular_values_ = factors.singular_values()
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter
@@ -278,32 +301,12 @@ class MatrixCompletion(BaseEstimator):
         return X
 
     def score(self, X: Any, y: None = None) -> float:
-        """Minus the root mean squared error on the observed entries of X: higher is better."""
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         check_is_fitted(self)
         observations = observe(X).aligned_to(self.observations_)
-        return -rmse(self.result_.factors, observations, Workers(self.n_jobs))
-
-    def _check_parameters(self) -> None:
-        if self.rank != tuning.AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool)):
-            raise InputError(f"rank must be a whole number or 'auto'; got {self.rank!r}.")
-        for name in ("lam", "theta", "tol"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) and (name == "tol" or value != tuning.AUTO):
-                raise InputError(f"{name} must be a number{'' if name == 'tol' else ' or auto'}; got {value!r}.")
-        if isinstance(self.biases, str) and self.biases != tuning.AUTO:
-            raise InputError(f"biases must be True, False or 'auto'; got {self.biases!r}.")
-        if self.unseen not in ("error", "bias"):
-            raise InputError(f"unseen must be 'error' or 'bias'; got {self.unseen!r}.")
-        if not self.tol >= 0:
-            raise InputError(f"tol must not be negative; got {self.tol}.")
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise InputError(f"max_iter must be a whole number of at least 1; got {self.max_iter!r}.")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise InputError(f"max_seconds must be positive; got {self.max_seconds}.")
-        if self.n_jobs == 0:
-            raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
-            raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
+        loss = losses.find(self.loss)
+        predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+        return -loss.error(predicted, loss.prepare(observations.values))
 
 
 def complete(X: Any, **params: Any) -> Any:
@@ -320,3 +323,9 @@ def complete(X: Any, **params: Any) -> Any:
         return full(model.complete())
     filled = model.complete()
     return frames.like(X, filled) if hasattr(X, "columns") else filled
+
+
+def _prepared(observations: Observations, loss: losses.Loss) -> Observations:
+    """Values as the loss wants them; itself, with all that it has computed, if they are that already."""
+    values = loss.prepare(observations.values)
+    return observations if values is observations.values else observations.with_values(values)

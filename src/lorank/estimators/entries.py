@@ -44,7 +44,7 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         method: str = "nnfn",
         rank: int | str = 10,
         lam: float | str = 10.0,
-        theta: float | str = 1.0,
+        theta: float | str | None = None,
         solver: str = "auto",
         biases: bool | str = False,
         tol: float = 1e-4,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lorank import methods
+from lorank import catalogue, losses
 from lorank.errors import InputError
 from lorank.identifiers import Identifiers
 from lorank.linalg import Factors, Frame
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion
 
 Array = npt.NDArray[Any]
+
+# Majorizing steps towards a new row under a loss that is not squared.
+STEPS = 50
 
 
 def fold_in(model: MatrixCompletion, X_new: Any, axis: int) -> MatrixCompletion:
@@ -55,14 +58,19 @@ def fold_in_rows(model: MatrixCompletion, observations: Observations, transposed
     fitted = model.result_.factors
     fitted = fitted.transposed() if transposed else fitted
     setting = model.setting_
-    regularizer: Any = methods.find(model.method).build_regularizer(lam=setting.lam, theta=setting.theta)
-    weight = setting.bias_weight
-    problem = Problem(observations.astype(fitted.dtype), regularizer, fitted.k, weight, model.n_jobs)
+    method = catalogue.find(model.method)
+    regularizer: Any = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
+    loss = losses.find(model.loss)
+    prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
+    problem = Problem(prepared, regularizer, fitted.k, setting.bias_weight, model.n_jobs, loss)
     frame = problem.frame(fitted)
-    empty = np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype)
-    left, _ = problem.solve_left(replace(fitted, left=empty), frame.for_left(_multiplier(regularizer, frame)))
+    ridge = frame.for_left(_multiplier(regularizer, frame))
+    folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
+    # For the squared loss the first step is the solution; others are reached by majorizing steps.
+    for _ in range(1 if problem.squared else STEPS):
+        folded = replace(folded, left=problem.solve_left(folded, ridge)[0])
     problem.workers.close()
-    return replace(fitted, left=left)
+    return folded
 
 
 def updated(older: Observations, newer: Observations) -> Observations:

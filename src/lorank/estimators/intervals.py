@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lorank import losses
 from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg import Factors
@@ -116,6 +117,8 @@ def half_width(model: MatrixCompletion, rows: Array, cols: Array, level: float) 
     """Half the width of each interval."""
     if not 0 < level < 1:
         raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
+    if isinstance(losses.find(model.loss), losses.Logistic):
+        raise InputError("There are no intervals for classes: the logistic loss predicts their probability already.")
     if model.calibration_ is None:
         raise InputError(
             "Intervals need entries that the model has not seen: fit it with validation=0.1, or with lam='auto'."

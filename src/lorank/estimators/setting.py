@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The word for a parameter that is to be tuned.
+AUTO = "auto"
+
 
 @dataclass(frozen=True)
 class Setting:
-    """Numbers for the parameters that can be tuned; `biases` also says whether there is an offset."""
+    """Numbers for the parameters that can be tuned; a theta of None is the method's default."""
 
     lam: float
     rank: int
-    theta: float
+    theta: float | None
     biases: bool
 
     @property
@@ -20,4 +23,5 @@ class Setting:
         return self.lam if self.biases else None
 
     def __str__(self) -> str:
-        return f"lam={self.lam:.4g}, rank={self.rank}, theta={self.theta:g}, biases={self.biases}"
+        theta = "" if self.theta is None else f"theta={self.theta:g}, "
+        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}"

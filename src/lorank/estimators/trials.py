@@ -18,7 +18,7 @@ class Trial:
 
     lam: float
     rank: int
-    theta: float
+    theta: float | None
     biases: bool
     error: float
     sweeps: int
@@ -85,13 +85,13 @@ class Trials(Sequence[Trial]):
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(7, 4.5), layout="constrained")[1] if ax is None else ax
-        groups: dict[tuple[int, float, bool], list[Trial]] = {}
+        groups: dict[tuple[int, float | None, bool], list[Trial]] = {}
         for trial in self:
             groups.setdefault((trial.rank, trial.theta, trial.biases), []).append(trial)
         for (rank, theta, biases), trials in groups.items():
             trials = sorted(trials, key=lambda trial: trial.lam)
-            label = f"rank {rank}, theta {theta:g}" + (", biases" if biases else "")
-            ax.plot([t.lam for t in trials], [t.error for t in trials], "o-", markersize=4, label=label)
+            parts = [f"rank {rank}", *([] if theta is None else [f"theta {theta:g}"]), *(["biases"] if biases else [])]
+            ax.plot([t.lam for t in trials], [t.error for t in trials], "o-", markersize=4, label=", ".join(parts))
         for trial in self:
             if trial.chosen:
                 ax.plot(trial.lam, trial.error, "o", markersize=12, fillstyle="none", color="black", label="chosen")
@@ -102,8 +102,13 @@ class Trials(Sequence[Trial]):
     def __repr__(self) -> str:
         head = f"{'lam':>10} {'rank':>5} {'theta':>6} {'biases':>6} {'error':>9} {'sweeps':>6} {'seconds':>8}"
         lines = [
-            f"{t.lam:10.4g} {t.rank:5d} {t.theta:6.2g} {t.biases!s:>6} {t.error:9.5f} {t.sweeps:6d} {t.seconds:8.3f}"
+            f"{t.lam:10.4g} {t.rank:5d} {_text(t.theta):>6} {t.biases!s:>6} {t.error:9.5f}"
+            + f" {t.sweeps:6d} {t.seconds:8.3f}"
             + ("  <- chosen" if t.chosen else "")
             for t in self
         ]
         return "\n".join([f"{len(self)} trials in {self.seconds:.2f} s", head, *lines])
+
+
+def _text(theta: float | None) -> str:
+    return "" if theta is None else f"{theta:.2g}"

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import svds
 
+from lorank.catalogue import Method
 from lorank.errors import InputError
-from lorank.estimators.setting import Setting
+from lorank.estimators.setting import AUTO, Setting
 from lorank.estimators.trials import Trial, Trials
 from lorank.linalg import Factors
 from lorank.linalg.narrowing import narrowed, without_biases
-from lorank.methods import Method
 from lorank.observations import Observations
-from lorank.problems import Problem, rmse
+from lorank.problems import Problem
 from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
 
 # A change of the held-out error by less than this part of it is no change.
@@ -48,18 +48,17 @@ COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
 # Two weights closer than by this factor are one.
 NEAR = 1.05
 THETAS = (0.0, 0.5, 1.0)
-AUTO = "auto"
 
 Build = Callable[[Observations, Setting], Problem]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The values of the parameters that are given; None for those to search."""
+    """The values of the parameters that are given; None for those to search, "auto" for a theta to search."""
 
     lam: float | None
     rank: int | None
-    theta: float | None
+    theta: float | str | None
     biases: bool | None
 
 
@@ -85,7 +84,9 @@ class _Point:
 
 def wanted(method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Wanted:
     """What to search, from an estimator's parameters, any of them "auto"."""
-    if theta == AUTO and "theta" in method.parameters and not method.name.startswith("nnfn"):
+    if theta == AUTO and "theta" not in method.parameters:
+        theta = None
+    if theta == AUTO and not method.name.startswith("nnfn"):
         raise InputError(
             f"theta='auto' is for nnfn, where it lies between 0 and 1; give method {method.name!r} a number."
         )
@@ -94,7 +95,7 @@ def wanted(method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Want
     return Wanted(
         None if lam == AUTO else float(lam),
         None if rank == AUTO else int(rank),
-        (None if "theta" in method.parameters else 1.0) if theta == AUTO else float(theta),
+        theta if theta is None or theta == AUTO else float(theta),
         None if isinstance(biases, str) else bool(biases),
     )
 
@@ -123,7 +124,7 @@ def tune(
     fixed = wanted.lam is not None
     most = min(train.shape)
     rank = min(FIRST_RANK, most) if wanted.rank is None else max(wanted.rank // 2, min(wanted.rank, FIRST_RANK))
-    theta = 0.5 if wanted.theta is None else wanted.theta
+    theta = 0.5 if isinstance(wanted.theta, str) else wanted.theta
     top = wanted.lam if wanted.lam is not None else lam_max(train, biases)
     best = search.walk(Setting(top, rank, theta, biases), fixed)
     if wanted.rank is None:
@@ -135,7 +136,7 @@ def tune(
         best = search.below_gap(best, fixed)
     elif rank != wanted.rank:
         best = search.around(_at_rank(best, wanted.rank, fixed), fixed, None)
-    if wanted.theta is None:
+    if wanted.theta == AUTO:
         best = search.best_of(best, (replace(best.setting, theta=theta) for theta in THETAS))
     if not fixed:
         best = search.between(best)
@@ -151,12 +152,12 @@ def lam_max(observations: Observations, centred: bool) -> float:
     """
     values = observations.values.astype(np.float64)
     matrix = observations.with_values(values - values.mean() if centred else values).to_sparse()
+    if not matrix.data.any():
+        return 1.0
     if min(matrix.shape) < 3:
-        top = float(np.linalg.norm(matrix.toarray(), 2))
-    else:
-        first = np.random.default_rng(0).standard_normal(min(matrix.shape))
-        top = float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
-    return top if top > 0 else 1.0
+        return float(np.linalg.norm(matrix.toarray(), 2))
+    first = np.random.default_rng(0).standard_normal(min(matrix.shape))
+    return float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
 
 
 def _at_rank(best: _Point, rank: int, fixed: bool) -> Setting:
@@ -299,7 +300,7 @@ class _Watch:
         self.stopped = False
 
     def __call__(self, progress: Progress) -> bool:
-        before, self.error = self.error, rmse(progress.factors, self.held_out, self.problem.workers)
+        before, self.error = self.error, self.problem.error(progress.factors, self.held_out)
         gain = before - self.error
         settled = abs(gain) < SETTLED * self.error
         lost = self.error - PROSPECT * max(gain, 0.0) > (1 + BEHIND) * self.rival

@@ -11,17 +11,16 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from lorank.errors import InputError
 from lorank.linalg import Factors
+from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
-from lorank.problems import Problem, rmse
+from lorank.problems import Problem
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.result import History, Result, Status
 
@@ -51,6 +50,10 @@ class Solver(ABC):
 
     # Methods that the regularizer must have, by name.
     requires: ClassVar[tuple[str, ...]] = ()
+    # Whether it takes any pointwise loss, or only the squared one.
+    any_loss: ClassVar[bool] = False
+    # Whether directions that are 0 at the start can come to life; a path of weights then goes from strong to weak.
+    revives: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
@@ -59,6 +62,12 @@ class Solver(ABC):
             raise InputError(
                 f"The solver {type(self).__name__} needs a regularizer with {' and '.join(lacking)}; "
                 f"{type(problem.regularizer).__name__} has not."
+            )
+
+        if not (self.any_loss or problem.squared):
+            raise InputError(
+                f"The solver {type(self).__name__} is for the squared loss; "
+                f"{type(problem.pointwise).__name__} needs a factored method such as 'nnfn'."
             )
 
     @abstractmethod
@@ -127,12 +136,6 @@ class _Clock:
         self.started = time.perf_counter()
 
 
-@cache
-def _threadpools() -> ThreadpoolController:
-    # Looking up the loaded BLAS libraries takes milliseconds, as long as a small fit: once per process is enough.
-    return ThreadpoolController()
-
-
 def solve(
     solver: Solver,
     problem: Problem,
@@ -151,7 +154,7 @@ def solve(
     """
     stopping = stopping or Stopping()
     solver.check(problem)
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         try:
             return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
         finally:
@@ -192,7 +195,7 @@ def _iterate(
             change = abs(state.objective - following.objective) / max(abs(state.objective), 1e-300)
             state = following
             clock.pause()
-            error = np.nan if validation is None else rmse(state.factors, validation, problem.workers)
+            error = np.nan if validation is None else problem.error(state.factors, validation)
             if validation is None or error < best.error:
                 best = _Best(state, iteration, error)
             history.append(iteration, clock.before, state.objective, state.rank, error)
