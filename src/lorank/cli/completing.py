@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.fitting import LamOption, MethodOption, RankOption, ThetaOption, number_or_auto
+from lorank.cli.fitting import LamOption, MethodOption, RankOption, ThetaOption, number_or_auto, theta_for
 from lorank.cli.terminal import DelimiterOption, HeaderOption, JsonOption, SeedOption, ThreadsOption, answer, say
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def complete(
     method: MethodOption = "nnfn",
     rank: RankOption = "auto",
     lam: LamOption = "auto",
-    theta: ThetaOption = "auto",
+    theta: ThetaOption = None,
     digits: Annotated[int, typer.Option(min=1, max=17, help="Digits of the numbers filled in.")] = 6,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
@@ -38,7 +38,7 @@ def complete(
         "method": method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": number_or_auto(lam, "--lam", float),
-        "theta": number_or_auto(theta, "--theta", float),
+        "theta": theta_for(method, theta),
         "random_state": seed,
         "n_jobs": threads,
     }

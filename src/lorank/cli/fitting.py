@@ -34,7 +34,9 @@ TableArgument = Annotated[
 MethodOption = Annotated[str, typer.Option(help="A method's name; `lorank compare` tries several.")]
 RankOption = Annotated[str, typer.Option(help="Width of the factors, or auto.")]
 LamOption = Annotated[str, typer.Option(help="Weight of the regularizer, or auto.")]
-ThetaOption = Annotated[str, typer.Option(help="From 0 (nuclear norm) to 1 (NNFN), or auto.")]
+ThetaOption = Annotated[
+    str | None, typer.Option(help="From 0 (nuclear norm) to 1 (NNFN), or auto, which is NNFN's default.")
+]
 BiasesOption = Annotated[str, typer.Option(help="yes, no or auto: offsets of rows and columns.")]
 DuplicatesOption = Annotated[str, typer.Option(help="A pair that comes twice: error, mean or last.")]
 MaxSecondsOption = Annotated[float | None, typer.Option(help="Stop after so long.")]
@@ -49,7 +51,7 @@ def fit(
     method: MethodOption = "nnfn",
     rank: RankOption = "auto",
     lam: LamOption = "auto",
-    theta: ThetaOption = "auto",
+    theta: ThetaOption = None,
     biases: BiasesOption = "auto",
     validation: Annotated[
         str | None, typer.Option(help="Hold out this share of the entries (0.1), or use this file, to stop by.")
@@ -79,7 +81,7 @@ def fit(
         "method": method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": number_or_auto(lam, "--lam", float),
-        "theta": number_or_auto(theta, "--theta", float),
+        "theta": theta_for(method, theta),
         "biases": yes_no_auto(biases),
         "random_state": seed,
         "n_jobs": threads,
@@ -227,6 +229,13 @@ def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
     except ValueError:
         what = "a whole number" if kind is int else "a number"
         raise typer.BadParameter(f"give {what} or auto, not {text!r}.", param_hint=name) from None
+
+
+def theta_for(method: str, text: str | None) -> Any:
+    """What --theta says, or else "auto" for NNFN and its own default for any other method."""
+    if text is None:
+        return "auto" if method.startswith("nnfn") else None
+    return number_or_auto(text, "--theta", float)
 
 
 def yes_no_auto(text: str) -> Any:
