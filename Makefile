@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint types bench clean
+.PHONY: demo test test-slow lint types bench docs clean
 
 .venv/installed-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -27,6 +27,9 @@ types: .venv/installed-dev
 
 bench: .venv/installed-dev  ## the figures that the README quotes
 	$(BIN)/python benchmarks/core.py
+
+docs: .venv/installed-docs  ## the site, in build/site; the examples are run for its gallery
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

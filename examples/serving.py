@@ -39,7 +39,9 @@ class Answer(BaseHTTPRequestHandler):
 
     def do_POST(self):
         given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        new = model.fold_in((np.array(["new"] * len(given)), np.array(list(given)), np.array(list(given.values()), float)))
+        new = model.fold_in(
+            (np.array(["new"] * len(given)), np.array(list(given)), np.array(list(given.values()), float))
+        )
         self.reply(lorank.recommend(new, n=5))
 
     def reply(self, top):
