@@ -3,10 +3,10 @@
     python benchmarks/rivals.py synthetic --size 500 --seeds 5
     python benchmarks/rivals.py movielens --folder ../shared/data
 
-Synthetic: the rank is capped at 5 where a method takes one; each method tries the same number of strengths for each value of its second
-parameter, and the error is NMSE against the truth. The bound is 1.06 times what least squares at the true rank reaches,
-0.1 sqrt(d / (n - d)) / sqrt(5), d = 2 m 5 - 25. Seconds are those of one cold fit with the chosen parameters, the
-better of two. MovieLens: 50/25/25 split, ranks 5 and 10, RMSE in standardised units.
+Synthetic: the rank is capped at 5 where a method takes one; each method tries the same number of strengths for each
+value of its second parameter, and the error is NMSE against the truth. The bound is 1.06 times what least squares at
+the true rank reaches, 0.1 sqrt(d / (n - d)) / sqrt(5), d = 2 m 5 - 25. Seconds are those of one cold fit with the
+chosen parameters, the better of two. MovieLens: 50/25/25 split, ranks 5 and 10, RMSE in standardised units.
 """
 
 import argparse

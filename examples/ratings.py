@@ -1,7 +1,7 @@
 """Ratings: fit, predict with error bars, recommend, find what is alike, save.
 
-A table of who rated what comes as a frame of any library, or as triplets. Rank, weight and biases are chosen on held-out
-ratings. Put your own table in place of the made-up one.
+A table of who rated what comes as a frame of any library, or as triplets. Rank, weight and biases are chosen on
+held-out ratings. Put your own table in place of the made-up one.
 """
 
 import tempfile

@@ -147,7 +147,7 @@ class Search:
                 late = f"out of time after {done} trials"
                 break
             model = MatrixCompletion(self.method.name, **parameters, **self.common, max_seconds=left)
-            start = None if fresh or last is None else self.start(last, model.rank)
+            start = None if fresh or last is None else self.start(last, parameters["rank"])
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -178,7 +178,7 @@ class Search:
 
         Directions of factors that are 0 stay 0, so a solver that cannot bring them to life gets all of them stirred.
         """
-        if not self.method.solvers or self.method.build_solver("auto").revives:
+        if getattr(self.method.build_solver("auto"), "revives", True):
             return last
         old = last.result_.factors
         rng = np.random.default_rng(rank)

@@ -8,21 +8,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import catalogue, frames, losses
+from lorank import catalogue, losses
+from lorank.bayes import BPMF, SampledResult
 from lorank.errors import InputError
 from lorank.estimators import folding, intervals, tuning, unseen
+from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import check_parameters
 from lorank.estimators.progress import ProgressLine
 from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
 from lorank.linalg.blas import one_blas_thread
-from lorank.linalg.factors import Factors, check_memory, effective_rank
+from lorank.linalg.factors import Factors, effective_rank
 from lorank.observations import Observations, observe
 from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
@@ -39,7 +40,9 @@ class MatrixCompletion(BaseEstimator):
     Parameters
     ----------
     method : str
-        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default.
+        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default. "bpmf" draws
+        from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the number of
+        sweeps, and a validation set is only watched.
     rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float or "auto"
@@ -57,13 +60,16 @@ class MatrixCompletion(BaseEstimator):
         Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
         `scipy.special.expit(x)` is the probability of the class 1.
-    solver : str
-        "auto", or one of the method's solvers by name.
+    solver : str or object
+        "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
         Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
     unseen : "error" or "bias"
         What to predict for rows or columns that were not in the data: refuse, or offset + the bias of the side that is
         known (the offset if none is; without biases the mean of what was observed).
+    n_fits : int
+        With more than one, the mean of so many fits from different random starts: a smaller error for so many times
+        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -80,7 +86,8 @@ class MatrixCompletion(BaseEstimator):
     Attributes
     ----------
     factors_ : (W, H)
-        Balanced: W^T W = H^T H = diag(singular_values_), for the factored methods' default solver.
+        Balanced: W^T W = H^T H = diag(singular_values_), for the factored methods' default solver. For "bpmf" the
+        best approximation of this rank to the posterior mean, which `predict` and `complete` use in full.
     row_bias_, col_bias_, offset_
         Zeros without biases.
     singular_values_ : array
@@ -112,9 +119,10 @@ class MatrixCompletion(BaseEstimator):
         p: float | None = None,
         t: int | None = None,
         loss: str | losses.Loss = "squared",
-        solver: str = "auto",
+        solver: Any = "auto",
         biases: bool | str = False,
         unseen: str = "error",
+        n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
         max_seconds: float | None = None,
@@ -133,6 +141,7 @@ class MatrixCompletion(BaseEstimator):
         self.solver = solver
         self.biases = biases
         self.unseen = unseen
+        self.n_fits = n_fits
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -175,7 +184,7 @@ class MatrixCompletion(BaseEstimator):
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
         check_fit_memory(observations, 10 if self.rank == AUTO else int(self.rank), self.dtype)
         calibrated = None
-        factors = None if start is None else start.result_.factors
+        factors = None if start is None else start.result_.summary
         if AUTO in (self.lam, self.rank, self.theta, self.biases):
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
             tuned = self._tune(train, part, seed)
@@ -191,7 +200,10 @@ class MatrixCompletion(BaseEstimator):
         if checkpoint is not None:
             same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
             saved = Checkpoint(Path(checkpoint), f"{same} {observations!r} {observations.values.sum()}")
-        result = self._solve(observations, setting, factors, held_out, callbacks, saved, seed)
+        results = [self._solve(observations, setting, factors, held_out, callbacks, saved, seed)]
+        for more in range(1, self.n_fits):
+            results.append(self._solve(observations, setting, None, held_out, callbacks, seed=seed + more))
+        result = averaged(results)
         if held_out is not None:
             calibrated = intervals.calibrate(result.factors, observations, held_out, seed, self.n_jobs)
         return self._keep(observations, setting, result, calibrated)
@@ -205,6 +217,7 @@ class MatrixCompletion(BaseEstimator):
         if not hasattr(self, "result_"):
             return self.fit(X)
         check_parameters(self)
+        self._refuse_mean("partial_fit")
         observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
         result = self._solve(observations, self.setting_, self.result_.factors, seed=0)
         return self._keep(observations, self.setting_, result, self.calibration_)
@@ -216,7 +229,12 @@ class MatrixCompletion(BaseEstimator):
         its rows are new, its columns are known, by id where there are ids. Millions of rows at once are fine.
         """
         check_is_fitted(self)
+        self._refuse_mean("fold_in")
         return folding.fold_in(self, X_new, axis)
+
+    def _refuse_mean(self, what: str) -> None:
+        if self.n_fits > 1:
+            raise InputError(f"{what} is for a single fit; this model is the mean of {self.n_fits}: use n_fits=1.")
 
     def _tune(self, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
         method = catalogue.find(self.method)
@@ -224,6 +242,8 @@ class MatrixCompletion(BaseEstimator):
         wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
         held_out = _prepared(held_out, losses.find(self.loss))
         solver = method.build_solver(self.solver)
+        if isinstance(solver, BPMF):
+            raise InputError(f"Method {self.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
         with one_blas_thread():
             return tuning.tune(wanted, self._problem, solver, train, held_out, seed, seconds)
 
@@ -246,16 +266,19 @@ class MatrixCompletion(BaseEstimator):
         checkpoint: Checkpoint | None = None,
         seed: int | None = None,
     ) -> Result:
-        return solve(
-            catalogue.find(self.method).build_solver(self.solver),
-            self._problem(observations, setting),
-            start=start,
-            stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
-            validation=None if held_out is None else _prepared(held_out, losses.find(self.loss)),
-            callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
-            checkpoint=checkpoint,
-            seed=seed,
-        )
+        problem = self._problem(observations, setting)
+        solver = catalogue.find(self.method).build_solver(self.solver)
+        shared: dict[str, Any] = {
+            "start": start,
+            "validation": None if held_out is None else _prepared(held_out, problem.pointwise),
+            "callbacks": [*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
+            "checkpoint": checkpoint,
+            "seed": seed,
+        }
+        if isinstance(solver, BPMF):
+            limits: dict[str, Any] = {"sweeps": self.max_iter, "max_seconds": self.max_seconds, "n_jobs": self.n_jobs}
+            return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
+        return solve(solver, problem, stopping=Stopping(self.tol, self.max_iter, self.max_seconds), **shared)
 
     def _keep(
         self,
@@ -264,7 +287,7 @@ class MatrixCompletion(BaseEstimator):
         result: Result,
         calibration: intervals.Calibration | None,
     ) -> MatrixCompletion:
-        factors = result.factors
+        factors = result.summary
         self.observations_, self.setting_, self.result_, self.calibration_ = observations, setting, result, calibration
         self.mean_ = float(observations.values.mean(dtype=np.float64))
         self.factors_ = factors.W, factors.H
@@ -290,6 +313,17 @@ class MatrixCompletion(BaseEstimator):
         half = intervals.half_width(self, left, right, interval)
         return predicted, predicted - half, predicted + half
 
+    def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
+        """Posterior standard deviation of these entries; with noise, of values that would be observed there.
+
+        Of method "bpmf": mean +- 1.645 std holds the truth 90 times in 100 if the model is right.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.result_, SampledResult):
+            raise InputError(f"Method {self.method!r} has no posterior; use method='bpmf' for standard deviations.")
+        left, right = unseen.positions(self, rows, cols)
+        return self.result_.posterior.std(left, right, noise, Workers(self.n_jobs))
+
     def complete(self) -> Array:
         """The whole matrix as an m x n array: what was observed as it was, the rest predicted.
 
@@ -307,22 +341,6 @@ class MatrixCompletion(BaseEstimator):
         loss = losses.find(self.loss)
         predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
         return -loss.error(predicted, loss.prepare(observations.values))
-
-
-def complete(X: Any, **params: Any) -> Any:
-    """Fill the missing entries of X; what comes back is of the type that was given.
-
-    X is an array with NaN, a DataFrame, or a sparse matrix; params are those of MatrixCompletion. A sparse
-    matrix comes back with every entry stored, so it is for small ones: use MatrixCompletion.predict for large ones.
-    """
-    model = MatrixCompletion(**params).fit(X)
-    m, n = model.observations_.shape
-    if sp.issparse(X):
-        check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
-        full: Any = type(X)
-        return full(model.complete())
-    filled = model.complete()
-    return frames.like(X, filled) if hasattr(X, "columns") else filled
 
 
 def _prepared(observations: Observations, loss: losses.Loss) -> Observations:

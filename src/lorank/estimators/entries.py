@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
+from lorank.losses import Loss
 from lorank.observations import Observations
 
 Array = npt.NDArray[Any]
@@ -25,7 +26,8 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    method, rank, lam, theta, solver, biases, tol, max_iter, max_seconds, random_state, n_jobs, dtype
+    method, rank, lam, theta, p, t, loss, solver, biases, n_fits, tol, max_iter, max_seconds, random_state, n_jobs,
+    dtype
         As for MatrixCompletion. A rank above a side of the matrix that a split leaves is cut down to it.
 
     Attributes
@@ -45,8 +47,12 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         rank: int | str = 10,
         lam: float | str = 10.0,
         theta: float | str | None = None,
+        p: float | None = None,
+        t: int | None = None,
+        loss: str | Loss = "squared",
         solver: str = "auto",
         biases: bool | str = False,
+        n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
         max_seconds: float | None = None,
@@ -58,8 +64,12 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
+        self.p = p
+        self.t = t
+        self.loss = loss
         self.solver = solver
         self.biases = biases
+        self.n_fits = n_fits
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds

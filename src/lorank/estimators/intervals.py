@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import norm
 
 from lorank import losses
+from lorank.bayes import SampledResult
 from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg import Factors
@@ -119,6 +121,11 @@ def half_width(model: MatrixCompletion, rows: Array, cols: Array, level: float) 
         raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
     if isinstance(losses.find(model.loss), losses.Logistic):
         raise InputError("There are no intervals for classes: the logistic loss predicts their probability already.")
+    if isinstance(model.result_, SampledResult):
+        if (rows < 0).any() or (cols < 0).any():
+            raise InputError("The posterior says nothing of rows or columns that it has not seen; leave them out.")
+        std = model.result_.posterior.std(rows, cols, noise=True)
+        return np.asarray(norm.ppf((1 + level) / 2) * std, std.dtype)
     if model.calibration_ is None:
         raise InputError(
             "Intervals need entries that the model has not seen: fit it with validation=0.1, or with lam='auto'."

@@ -28,6 +28,8 @@ def check_parameters(model: MatrixCompletion) -> None:
         raise InputError(f"biases must be True, False or 'auto'; got {model.biases!r}.")
     if model.unseen not in ("error", "bias"):
         raise InputError(f"unseen must be 'error' or 'bias'; got {model.unseen!r}.")
+    if not isinstance(model.n_fits, Integral) or model.n_fits < 1:
+        raise InputError(f"n_fits must be a whole number of at least 1; got {model.n_fits!r}.")
     if not model.tol >= 0:
         raise InputError(f"tol must not be negative; got {model.tol}.")
     if not isinstance(model.max_iter, Integral) or model.max_iter < 1:

@@ -37,14 +37,15 @@ def predict(model: MatrixCompletion, left: Array, right: Array) -> Array:
     Without biases nothing is left, and the answer is the mean of what was observed.
     """
     factors, workers = model.result_.factors, Workers(model.n_jobs)
+    known = model.result_.summary
     new = (left < 0) | (right < 0)
     if not new.any():
         predicted = factors.predict(left, right, workers)
     else:
         predicted = factors.predict(np.maximum(left, 0), np.maximum(right, 0), workers)
-        rest = factors.offset if factors.biased else model.mean_
+        rest = known.offset if known.biased else model.mean_
         row_bias, col_bias = (
-            np.where(index < 0, 0, bias[index]) for bias, index in ((factors.row_bias, left), (factors.col_bias, right))
+            np.where(index < 0, 0, bias[index]) for bias, index in ((known.row_bias, left), (known.col_bias, right))
         )
         predicted = np.where(new, (rest + row_bias + col_bias).astype(factors.dtype), predicted)
     workers.close()
