@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint types bench bench-core bench-kernels clean
+.PHONY: demo test test-slow lint types bench bench-core bench-kernels docs clean
 
 .venv/installed-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -42,6 +42,9 @@ bench-kernels: .venv/installed-dev  ## the kernels one by one; add --benchmark-c
 	for peer in cmfrec libmf smurff myfm scikit-surprise lenskit 'setuptools<80'; do \
 	  .venv-bench/bin/python -m pip install --quiet --disable-pip-version-check "$$peer" || true; done
 	touch $@
+
+docs: .venv/installed-docs  ## the site, in build/site; the examples are run for its gallery
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv .venv-bench .benchmarks build dist .pytest_cache .mypy_cache .ruff_cache

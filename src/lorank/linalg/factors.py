@@ -121,13 +121,12 @@ def effective_rank(sigma: Array) -> int:
     return int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma.max())) if sigma.size and sigma.max() > 0 else 0
 
 
-def check_memory(needed: int, what: str) -> None:
+def check_memory(needed: int, what: str, advice: str = "predict the entries that you need instead") -> None:
     """Refuse what would not fit into the memory that is free now."""
     free = _free_memory()
     if free is not None and needed > free:
         raise MemoryLimitError(
-            f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; "
-            "predict the entries that you need instead."
+            f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; {advice}."
         )
 
 

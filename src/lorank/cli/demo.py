@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the commands, so that help comes at once."""
+"""`lorank demo`: see what it does, without any data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Learn low-rank matrices from the entries seen.")
 
-
-@app.callback()
-def lorank() -> None:
-    """Learn low-rank matrices from the entries that were seen."""
-
-
-@app.command()
 def demo(
     size: Annotated[int, typer.Option(help="Rows and columns of the matrix.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the data and of the starts.")] = 0,
@@ -44,8 +36,3 @@ def demo(
     console.print(f"Least squares that knew the rank would reach {floor:.4f}.")
     draw_demo(problem, runs, out)
     console.print(f"Picture: {out}")
-
-
-def main() -> None:
-    """Entry point of the `lorank` command."""
-    app()
