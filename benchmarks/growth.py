@@ -3,7 +3,7 @@
     python benchmarks/growth.py [entries] [rank] [threads] [yahoo]      all of them by default
 
 Every fit runs in a process of its own, so that its peak memory is its own; memory is given as a multiple of the COO
-triplets in float32 (12 bytes an entry), the caller's triplets included. Results are saved in docs/benchmarks/growth.json.
+triplets in float32 (12 bytes an entry), the caller's triplets included. Results: docs/benchmarks/growth.json.
 """
 
 import json

@@ -24,6 +24,8 @@ from lorank.tables import Table
 
 # The strengths of a search run from a half of the strongest singular value of the data down by this factor.
 RANGE = 1000.0
+# A path has at least this many strengths.
+SHORTEST = 6
 # How much a path stirs the factors between two strengths, as a part of the data's scale.
 STIR = 0.05
 # What a fit may raise that makes a row instead of ending the comparison.
@@ -197,11 +199,12 @@ class Search:
     def plan(self) -> list[tuple[dict[str, Any], bool]]:
         """Parameters of each fit in order, and whether it starts anew."""
         method = self.method
-        paths = [(rank, shape) for rank in self.ranks for shape in method.shapes]
+        # With few trials fewer paths, and not shorter ones: a path that ends while its weight is large tells nothing.
+        paths = [(rank, shape) for shape in method.shapes for rank in self.ranks][: max(1, self.trials // SHORTEST)]
         length = max(1, self.trials // len(paths)) if method.weighted else 1
         strengths = self.top * RANGE ** -np.linspace(0, 1, length)
         plan = []
-        for rank, shape in paths[: self.trials]:
+        for rank, shape in paths:
             for index, strength in enumerate(strengths):
                 plan.append(({"rank": rank, **method.at(float(strength), shape)}, index == 0))
         return plan
