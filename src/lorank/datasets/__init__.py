@@ -9,6 +9,7 @@ from lorank.datasets.ratings import (
     standardise,
     yahoo_music,
 )
+from lorank.datasets.simulated import simulated_ratings
 from lorank.datasets.splitting import split, split_locations
 from lorank.datasets.stations import StationData, normalise
 from lorank.datasets.synthetic import SyntheticProblem, synthetic
@@ -23,6 +24,7 @@ __all__ = [
     "movielens_100k",
     "movietweetings",
     "normalise",
+    "simulated_ratings",
     "split",
     "split_locations",
     "standardise",
