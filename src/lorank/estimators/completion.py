@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import frames, methods
+from lorank import catalogue, frames, losses
 from lorank.errors import InputError
 from lorank.estimators.progress import ProgressLine
 from lorank.kernels import Workers
 from lorank.linalg.factors import check_memory, effective_rank
-from lorank.observations import observe
-from lorank.problems import Problem, rmse
+from lorank.observations import Observations, observe
+from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
@@ -32,14 +32,24 @@ class MatrixCompletion(BaseEstimator):
     Parameters
     ----------
     method : str
-        A name of the catalogue: "nnfn" (factored NNFN, the default), "nnfn-prox", "factored-nuclear", "nuclear", "mf".
+        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default.
     rank : int
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float
         Weight of the regularizer, in units of the data.
-    theta : float
-        How much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN). At 1 a matrix of rank one costs
-        nothing, so the answer never falls to rank 0.
+    theta : float, optional
+        For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
+        matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
+        of their own. None takes the method's default; a method without it refuses it, as for p and t.
+    p : float, optional
+        The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
+    t : int, optional
+        How many singular values truncated l1-2 leaves alone; less than the rank.
+    loss : "squared", "huber", "logistic", or a Loss
+        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
+        `scipy.special.expit(x)` is the
+        probability of the class 1.
     solver : str
         "auto", or one of the method's solvers by name.
     biases : bool
@@ -80,7 +90,10 @@ class MatrixCompletion(BaseEstimator):
         method: str = "nnfn",
         rank: int = 10,
         lam: float = 10.0,
-        theta: float = 1.0,
+        theta: float | None = None,
+        p: float | None = None,
+        t: int | None = None,
+        loss: str | losses.Loss = "squared",
         solver: str = "auto",
         biases: bool = False,
         tol: float = 1e-4,
@@ -95,6 +108,9 @@ class MatrixCompletion(BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
+        self.p = p
+        self.t = t
+        self.loss = loss
         self.solver = solver
         self.biases = biases
         self.tol = tol
@@ -139,13 +155,15 @@ class MatrixCompletion(BaseEstimator):
         m, n = observations.shape
         if not 1 <= self.rank <= min(m, n):
             raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {self.rank}.")
-        method = methods.find(self.method)
+        method = catalogue.find(self.method)
+        loss = losses.find(self.loss)
         problem = Problem(
-            observations,
-            method.build_regularizer(lam=float(self.lam), theta=float(self.theta)),
+            _prepared(observations, loss),
+            method.build_regularizer(float(self.lam), theta=self.theta, p=self.p, t=self.t),
             self.rank,
             float(self.lam) if self.biases else None,
             self.n_jobs,
+            loss,
         )
         saved = None
         if checkpoint is not None:
@@ -155,7 +173,7 @@ class MatrixCompletion(BaseEstimator):
             problem,
             start=None if start is None else start.result_.factors,
             stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
-            validation=held_out,
+            validation=None if held_out is None else _prepared(held_out, loss),
             callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
             checkpoint=saved,
             seed=seed,
@@ -196,16 +214,19 @@ class MatrixCompletion(BaseEstimator):
         return X
 
     def score(self, X: Any, y: None = None) -> float:
-        """Minus the root mean squared error on the observed entries of X: higher is better."""
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         check_is_fitted(self)
         observations = observe(X).aligned_to(self.observations_)
-        return -rmse(self.result_.factors, observations, Workers(self.n_jobs))
+        loss = losses.find(self.loss)
+        predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+        return -loss.error(predicted, loss.prepare(observations.values))
 
     def _check_parameters(self) -> None:
         if not isinstance(self.rank, Integral) or isinstance(self.rank, bool):
             raise InputError(f"rank must be a whole number; got {self.rank!r}.")
-        for name in ("lam", "theta", "tol"):
-            if not isinstance(getattr(self, name), Real):
+        for name in ("lam", "theta", "p", "t", "tol"):
+            optional = name in ("theta", "p", "t") and getattr(self, name) is None
+            if not (optional or isinstance(getattr(self, name), Real)):
                 raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
         if not self.tol >= 0:
             raise InputError(f"tol must not be negative; got {self.tol}.")
@@ -233,6 +254,12 @@ def complete(X: Any, **params: Any) -> Any:
         return full(model.complete())
     filled = model.complete()
     return frames.like(X, filled) if hasattr(X, "columns") else filled
+
+
+def _prepared(observations: Observations, loss: losses.Loss) -> Observations:
+    """Values as the loss wants them; itself, with all that it has computed, if they are that already."""
+    values = loss.prepare(observations.values)
+    return observations if values is observations.values else observations.with_values(values)
 
 
 def _find(names: npt.ArrayLike, ids: Any, size: int, what: str) -> Array:

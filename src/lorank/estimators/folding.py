@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lorank import methods
+from lorank import catalogue
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
@@ -23,7 +23,9 @@ def fold_in_rows(model: MatrixCompletion, observations: Observations) -> Factors
     equation that the rows of the fit itself satisfy: a training row comes back as it was, up to the tolerance.
     """
     fitted = model.result_.factors
-    regularizer: Any = methods.find(model.method).build_regularizer(lam=float(model.lam), theta=float(model.theta))
+    regularizer: Any = catalogue.find(model.method).build_regularizer(
+        float(model.lam), theta=model.theta, p=model.p, t=model.t
+    )
     weight = float(model.lam) if model.biases else None
     problem = Problem(observations.astype(fitted.dtype), regularizer, fitted.k, weight, model.n_jobs)
     frame = problem.frame(fitted)

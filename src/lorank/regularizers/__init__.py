@@ -2,7 +2,7 @@
 
 from lorank.regularizers.base import Factored, Separable, Spectral, SpectralValue
 from lorank.regularizers.concave import LSP, MCP, CappedL1, SchattenP
-from lorank.regularizers.factored import FactoredGSR, FactoredNNFN, FactoredNuclear
+from lorank.regularizers.factored import FactoredGSR, FactoredGSRTwoThirds, FactoredNNFN, FactoredNuclear, group_sparse
 from lorank.regularizers.spectral import NNFN, Nuclear, TruncatedL12
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "CappedL1",
     "Factored",
     "FactoredGSR",
+    "FactoredGSRTwoThirds",
     "FactoredNNFN",
     "FactoredNuclear",
     "Nuclear",
@@ -20,4 +21,5 @@ __all__ = [
     "Spectral",
     "SpectralValue",
     "TruncatedL12",
+    "group_sparse",
 ]

@@ -3,11 +3,16 @@
 from lorank.solvers.alternating import Alternating
 from lorank.solvers.base import Callback, Progress, Solver, Stopping, solve
 from lorank.solvers.checkpoint import Checkpoint
+from lorank.solvers.dca import DCA
 from lorank.solvers.gradient import GradientDescent
+from lorank.solvers.palm import PALM
 from lorank.solvers.proximal import ProximalGradient
 from lorank.solvers.result import History, Result, Status
+from lorank.solvers.softimpute import SoftImputeALS
 
 __all__ = [
+    "DCA",
+    "PALM",
     "Alternating",
     "Callback",
     "Checkpoint",
@@ -16,6 +21,7 @@ __all__ = [
     "Progress",
     "ProximalGradient",
     "Result",
+    "SoftImputeALS",
     "Solver",
     "Status",
     "Stopping",

@@ -17,7 +17,7 @@ majorizer, for which a decrease is a theorem.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,8 @@ class Alternating(Solver):
     Each sweep costs O(nnz k^2 + (m + n) k^3) and O((m + n) k) memory besides the data.
     """
 
-    requires = ("value", "multipliers", "majorizer")
+    requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
+    any_loss = True
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)
@@ -78,17 +79,23 @@ class Alternating(Solver):
         right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
         return replace(factors, left=left, right=right)
 
+    def _half(
+        self, problem: Problem, factors: Factors, ridge: Array, pull: Array | None, transposed: bool
+    ) -> tuple[Array, float]:
+        """The left factor given the right one, and the loss there."""
+        return problem.solve_left(factors, ridge, pull, transposed)
+
     def _sweep(self, problem: Problem, factors: Factors, cautious: bool) -> AlternatingState:
         k = factors.k
         gram_right = problem.gram(factors.right, k)
         frame = balance(problem.gram(factors.left, k), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious)
-        left, _ = problem.solve_left(factors, ridge, pull)
+        left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
         frame = balance(problem.gram(left, k), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
-        right, loss = problem.solve_left(factors.transposed(), ridge, pull, transposed=True)
+        right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
         frame = problem.frame(factors)

@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.problems import Problem, rmse
+from lorank.problems import Problem
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.result import History, Result, Status
 
@@ -51,6 +51,10 @@ class Solver(ABC):
 
     # Methods that the regularizer must have, by name.
     requires: ClassVar[tuple[str, ...]] = ()
+    # Whether it takes any pointwise loss, or only the squared one.
+    any_loss: ClassVar[bool] = False
+    # Whether directions that are 0 at the start can come to life; a path of weights then goes from strong to weak.
+    revives: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
@@ -59,6 +63,12 @@ class Solver(ABC):
             raise InputError(
                 f"The solver {type(self).__name__} needs a regularizer with {' and '.join(lacking)}; "
                 f"{type(problem.regularizer).__name__} has not."
+            )
+
+        if not (self.any_loss or problem.squared):
+            raise InputError(
+                f"The solver {type(self).__name__} is for the squared loss; "
+                f"{type(problem.pointwise).__name__} needs a factored method such as 'nnfn'."
             )
 
     @abstractmethod
@@ -192,7 +202,7 @@ def _iterate(
             change = abs(state.objective - following.objective) / max(abs(state.objective), 1e-300)
             state = following
             clock.pause()
-            error = np.nan if validation is None else rmse(state.factors, validation, problem.workers)
+            error = np.nan if validation is None else problem.error(state.factors, validation)
             if validation is None or error < best.error:
                 best = _Best(state, iteration, error)
             history.append(iteration, clock.before, state.objective, state.rank, error)
