@@ -239,3 +239,12 @@ def test_factors_come_back_balanced(small_problem):
     np.testing.assert_allclose(factors.W.T @ factors.W, np.diag(sigma), atol=1e-6 * sigma[0])
     np.testing.assert_allclose(factors.H.T @ factors.H, np.diag(sigma), atol=1e-6 * sigma[0])
     assert isinstance(factors, Factors)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rank_one_costs_nothing_and_stays_finite(seed):
+    """Under NNFN the only direction has a weight of 0, give or take rounding: lines never seen must not turn to NaN."""
+    seen = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0], (50, 40))
+    result = solve(Alternating(), Problem(seen, FactoredNNFN(lam=0.1), 1, n_jobs=1), seed=seed)
+    assert result.success
+    assert result.factors.is_finite()

@@ -111,6 +111,8 @@ def _half_step(regularizer: Any, frame: Frame, to_factor: Any, cautious: bool) -
         ridge, pull = regularizer.majorizer(gram, gram)
         return to_factor(ridge), to_factor(pull)
     multiplier, _ = regularizer.multipliers(gram, gram)
+    # A direction that costs nothing (rank one under NNFN) comes out as a zero of either sign: no ridge is below it.
+    np.fill_diagonal(multiplier, np.maximum(multiplier.diagonal(), 0.0))
     return to_factor(multiplier), None
 
 
