@@ -32,8 +32,8 @@ SHAPES = {"ml10m": _Shape(69_878, 10_677, 10_000_054, 20), "yahoo": _Shape(249_0
 def simulated_ratings(name: str = "ml10m", rank: int = 20, seed: int = 10, scale: float = 1.0) -> Observations:
     """Simulated ratings in half stars, float32.
 
-    A user's activity is log-normal, an item's popularity falls as a power of its place in the order; a rating is a mean,
-    a user's and an item's part, a low-rank part whose directions grow weaker, and noise, rounded to half stars.
+    A user's activity is log-normal, an item's popularity falls as a power of its place in the order; a rating is a
+    mean, a user's and an item's part, a low-rank part whose directions grow weaker, and noise, rounded to half stars.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict
         if progress.iteration <= 10 or progress.iteration % (10 ** (len(str(progress.iteration)) - 1)) == 0:
             curve.append((progress.seconds, task.error(progress.factors)))
 
-    reset_peak_memory()
+    before = reset_peak_memory()
     timing_only = cell.dataset.timing_only
     model = MatrixCompletion(**parameters, max_seconds=cell.budget.cell_seconds / 2)
     model.fit(task.train, callbacks=() if timing_only else [measure])
@@ -94,6 +95,7 @@ def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict
     row: dict[str, Any] = {
         "seconds": float(np.median(seconds)),
         "peak_mb": peak,
+        "fit_mb": peak - before,
         "iterations": result.n_iter,
         "solver_status": result.status.name,
         "shape": list(task.train.shape),
@@ -129,12 +131,11 @@ def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
 
 
-def reset_peak_memory() -> None:
-    """Begin the count of the highest memory anew, where the system can."""
-    try:
+def reset_peak_memory() -> float:
+    """Begin the count of the highest memory anew, where the system can; what is held now, in megabytes."""
+    with suppress(OSError):  # the peak then includes what came before: still true, only higher
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass  # the peak then includes what came before, which is honest too, only higher
+    return peak_memory()
 
 
 def peak_memory() -> float:

@@ -1,4 +1,5 @@
-"""The paper's numbers: tables 4 to 6 of Wang, Yao, Kwok, "A scalable, adaptive and sound nonconvex regularizer", WWW 2021.
+"""The paper's numbers: its tables 4 to 6 (Wang, Yao, Kwok, "A scalable, adaptive and sound nonconvex regularizer for
+low-rank matrix learning", WWW 2021).
 
 Errors are NMSE (table 4) or RMSE (tables 5 and 6) on test entries, times are seconds on its machine (Intel i7 3.6 GHz,
 MATLAB with C); each with its standard deviation over five repetitions. What the paper leaves out ("-") is not here.

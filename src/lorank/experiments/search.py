@@ -19,7 +19,6 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 from sklearn.exceptions import ConvergenceWarning
 
-from lorank import catalogue
 from lorank.catalogue import Method
 from lorank.experiments.settings import Budget
 
@@ -104,14 +103,14 @@ def _walk(
     """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
     combinations = list(product(shapes or method.shapes, ranks))
     graphs: tuple[float | None, ...] = graph_weights or (None,)
-    length = max(2, trials // 2 // len(combinations)) if method.weighted else 1
-    # The middle of the range is the likeliest to be good, and a search may run out of time.
-    exponents = sorted(np.linspace(0, 1, length), key=lambda x: abs(x - 0.6))
-    for step, (exponent, (shape, rank)) in enumerate(product(exponents, combinations)):
+    length = max(3, trials // 2 // len(combinations)) if method.weighted else 1
+    # From strong to weak: strong weights make quick fits, and a search may run out of time. The ends are of little use.
+    places = list(product(np.linspace(0.1, 0.9, length), combinations))
+    for step, (exponent, (shape, rank)) in enumerate(places[:trials]):
         yield Point(top * RANGE ** -float(exponent), shape, rank, graphs[step % len(graphs)])
     if not method.weighted and graphs == (None,):
         return
-    ratio = RANGE ** (0.5 / max(length - 1, 1)) if method.weighted else 1.0
+    ratio = RANGE ** (0.4 / (length - 1)) if method.weighted else 1.0
     graph_ratio = 10.0**0.5
     while len(tried) < trials and max(ratio, graph_ratio) > 1.02:
         best = min(tried, key=lambda point: tried[point])
@@ -123,5 +122,3 @@ def _walk(
                 yield point
         if min(tried, key=lambda point: tried[point]) == best:
             ratio, graph_ratio = ratio**0.5, graph_ratio**0.5
-
-

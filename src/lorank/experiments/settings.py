@@ -241,19 +241,19 @@ FULL: Mapping[str, Suite] = {
     )
 }
 
-_QUICK_BUDGET = Budget(trials=5, search_seconds=2.5, cell_seconds=15)
+_QUICK_BUDGET = Budget(trials=6, search_seconds=3, cell_seconds=20)
 QUICK: Mapping[str, Suite] = {
     suite.name: suite
     for suite in (
         replace(
             FULL["synthetic"],
-            blocks=((( _synthetic(500, 5),), PAPER), ((_synthetic(500, 10),), PAPER)),
+            blocks=(((_synthetic(500, 5),), PAPER), ((_synthetic(500, 10),), PAPER)),
             budget=_QUICK_BUDGET,
         ),
         replace(
             FULL["ablation"],
             blocks=((_ablation(400), (FACTORED_NUCLEAR, LSP, NNFN)),),
-            budget=replace(_QUICK_BUDGET, trials=4),
+            budget=replace(_QUICK_BUDGET, trials=5),
         ),
         replace(
             FULL["recommendation"],

@@ -62,9 +62,7 @@ def _synthetic(parameters: dict[str, Any], seed: int, folder: Path | None) -> Ta
     problem = datasets.synthetic(**parameters, seed=seed)
     rank, noise = problem.W.shape[1], parameters.get("noise", 0.1)
     floor = least_squares_nmse(problem.train.nnz, len(problem.W), rank, noise)
-    return Task(
-        problem.train, problem.validation, lambda factors: problem.nmse(factors.W, factors.H), floor=floor
-    )
+    return Task(problem.train, problem.validation, lambda factors: problem.nmse(factors.W, factors.H), floor=floor)
 
 
 def _ratings(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
@@ -89,7 +87,9 @@ def _stations(parameters: dict[str, Any], seed: int, folder: Path | None) -> Tas
     normalisation = parameters.pop("normalisation", "none")
     loaded = getattr(datasets, parameters.pop("source"))(folder=folder, **parameters)
     data = datasets.normalise(loaded, normalisation)
-    train, validation, test = (data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed))
+    train, validation, test = (
+        data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed)
+    )
     graph = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=2.0, kernel="exponential")
     return Task(
         train, validation, lambda factors: rmse(factors, test), {"row_graph": graph}, graph_weights=(0.1, 1.0, 10.0)
