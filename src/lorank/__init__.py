@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "EntryRegressor": "lorank.estimators",
     "InputError": "lorank.errors",
     "LowRankImputer": "lorank.estimators",
     "MatrixCompletion": "lorank.estimators",
@@ -40,6 +41,7 @@ __all__ = [*_HOME, *_ROOMS]
 if TYPE_CHECKING:
     from lorank.catalogue import methods as methods
     from lorank.errors import InputError as InputError
+    from lorank.estimators import EntryRegressor as EntryRegressor
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion
     from lorank.estimators import compare as compare

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lorank.bayes import BPMF
 from lorank.errors import InputError
 from lorank.regularizers import (
     LSP,
@@ -30,7 +31,7 @@ from lorank.solvers import (
 )
 from lorank.tables import Table
 
-Solvers = Mapping[str, Callable[[], Solver]]
+Solvers = Mapping[str, Callable[[], Solver | BPMF]]
 
 _FACTORED: Solvers = {"alternating": Alternating, "gradient": GradientDescent}
 _SPECTRAL: Solvers = {
@@ -72,8 +73,6 @@ class Method:
         step, so that the same strengths suit every method, whatever lam means to it.
     weighted : bool
         Whether the regularizer has a lam.
-    sampler : callable, optional
-        For a method that draws from a posterior instead of going through a Solver.
     """
 
     name: str
@@ -86,7 +85,6 @@ class Method:
     shapes: tuple[Any, ...] = (None,)
     at: Callable[[float, Any], dict[str, Any]] = lambda strength, shape: {"lam": strength}
     weighted: bool = True
-    sampler: Callable[..., Any] | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -106,8 +104,12 @@ class Method:
         chosen = {name: value(lam) if callable(value) else value for name, value in chosen.items()}
         return self.regularizer(**({"lam": lam} if self.weighted else {}), **chosen)
 
-    def build_solver(self, name: str) -> Solver:
-        """The solver of this name; "auto" is the default."""
+    def build_solver(self, name: str | Solver | BPMF) -> Solver | BPMF:
+        """The solver of this name; "auto" is the default. One that is built already must be of a kind listed here."""
+        if not isinstance(name, str):
+            if not any(isinstance(name, type(build())) for build in self.solvers.values()):
+                raise InputError(f"Method {self.name!r} cannot be fitted by a {type(name).__name__}.")
+            return name
         if name == "auto":
             return next(iter(self.solvers.values()))()
         if name not in self.solvers:
@@ -176,6 +178,16 @@ CATALOGUE: Mapping[str, Method] = {
             {},
             _FACTORED,
             "AD",
+            at=lambda strength, shape: {},
+            weighted=False,
+        ),
+        Method(
+            "bpmf",
+            "Gaussian-Wishart priors on W and H, sampled",
+            None,
+            {},
+            {"gibbs": BPMF},
+            "AB",
             at=lambda strength, shape: {},
             weighted=False,
         ),
@@ -265,7 +277,7 @@ def methods() -> Table:
                 "formula": method.formula,
                 "parameters": ", ".join(method.parameters),
                 **{column: letter in method.guarantees for column, letter in letters.items()},
-                "solver": next(iter(method.solvers), "sampler"),
+                "solver": next(iter(method.solvers)),
                 "time": f"O({method.cost.time})",
                 "space": f"O({method.cost.space})",
             }

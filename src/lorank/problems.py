@@ -191,7 +191,7 @@ class Problem:
     def penalty(self, factors: Factors, frame: Frame) -> float:
         """Regularizer at the balanced factors of the same X, plus the biases' ridge."""
         assert isinstance(self.regularizer, Factored)
-        return self.regularizer.value(frame.gram, frame.gram) + self.bias_penalty(factors)
+        return float(self.regularizer.value(frame.gram, frame.gram)) + self.bias_penalty(factors)
 
     def bias_penalty(self, factors: Factors) -> float:
         if self.bias_weight is None:

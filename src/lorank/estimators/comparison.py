@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,16 @@ from lorank.catalogue import Method
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.kernels import Workers
-from lorank.linalg import SparsePlusLowRank, truncated_svd
+from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
 from lorank.observations import Observations, observe
 from lorank.tables import Table
 
 # The strengths of a search run from a half of the strongest singular value of the data down by this factor.
 RANGE = 1000.0
+# How much a path stirs the factors between two strengths, as a part of the data's scale.
+STIR = 0.05
+# What a fit may raise that makes a row instead of ending the comparison.
+FAILURES = (InputError, MemoryLimitError, MemoryError, ArithmeticError, np.linalg.LinAlgError)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def compare(
     common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
     rows = []
     for method in chosen:
-        search = _Search(method, train, checked, usable, trials, budget, top, common)
+        search = Search(method, train, checked, usable, trials, budget, top, common)
         rows.append(search.run(tested))
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
 
@@ -117,7 +122,7 @@ def strongest(observations: Observations, n_jobs: int | None = None) -> float:
 
 
 @dataclass
-class _Search:
+class Search:
     """All fits of one method."""
 
     method: Method
@@ -134,25 +139,27 @@ class _Search:
         best: MatrixCompletion | None = None
         last: MatrixCompletion | None = None
         best_error, best_parameters = np.inf, None
-        done, reason = 0, ""
+        done, late, failed = 0, "", ""
         started = time.perf_counter()
-        try:
-            for parameters, fresh in self.plan():
-                left = self.budget - (time.perf_counter() - started)
-                if left <= 0:
-                    reason = f"out of time after {done} trials"
-                    break
-                model = MatrixCompletion(self.method.name, **parameters, **self.common, max_seconds=left)
+        for parameters, fresh in self.plan():
+            left = self.budget - (time.perf_counter() - started)
+            if left <= 0:
+                late = f"out of time after {done} trials"
+                break
+            model = MatrixCompletion(self.method.name, **parameters, **self.common, max_seconds=left)
+            start = None if fresh or last is None else self.start(last, parameters["rank"])
+            try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    model.fit(self.train, start=None if fresh else last)
-                last = model
-                done += 1
-                error = -model.score(self.checked)
-                if error < best_error:
-                    best, best_error, best_parameters = model, error, parameters
-        except (InputError, MemoryLimitError, MemoryError, ArithmeticError, np.linalg.LinAlgError) as problem:
-            reason = f"failed: {problem}"
+                    model.fit(self.train, start=start)
+            except FAILURES as problem:
+                failed = f"failed: {problem}"
+                continue
+            last = model
+            done += 1
+            error = -model.score(self.checked)
+            if error < best_error:
+                best, best_error, best_parameters = model, error, parameters
         return {
             "method": self.method.name,
             "error": None if best is None else -best.score(tested),
@@ -162,8 +169,29 @@ class _Search:
             "search": time.perf_counter() - started,
             "trials": done,
             "parameters": best_parameters,
-            "reason": reason,
+            # One trial that could not be done is no reason if others could.
+            "reason": late or (failed if best is None else ""),
         }
+
+    def start(self, last: MatrixCompletion, rank: int) -> MatrixCompletion:
+        """The last fit, to go on from: strong directions came first, and weaker ones must be able to enter.
+
+        Directions of factors that are 0 stay 0, so a solver that cannot bring them to life gets all of them stirred.
+        """
+        if getattr(self.method.build_solver("auto"), "revives", True):
+            return last
+        old = last.result_.factors
+        rng = np.random.default_rng(rank)
+        scale = STIR * np.sqrt(np.mean(np.abs(self.train.values)) / np.sqrt(rank))
+        sides = []
+        for side in (old.W, old.H):
+            stirred = scale * rng.standard_normal((len(side), rank))
+            stirred[:, : old.k] += side
+            sides.append(stirred.astype(side.dtype))
+        rows, cols = (old.row_bias, old.col_bias) if old.biased else (None, None)
+        stirred_model = copy(last)
+        stirred_model.result_ = replace(last.result_, factors=Factors.of(sides[0], sides[1], rows, cols, old.offset))
+        return stirred_model
 
     def plan(self) -> list[tuple[dict[str, Any], bool]]:
         """Parameters of each fit in order, and whether it starts anew."""
@@ -171,9 +199,6 @@ class _Search:
         paths = [(rank, shape) for rank in self.ranks for shape in method.shapes]
         length = max(1, self.trials // len(paths)) if method.weighted else 1
         strengths = self.top * RANGE ** -np.linspace(0, 1, length)
-        if method.solvers and not method.build_solver("auto").revives:
-            # Factors that died under a strong weight stay dead: begin with the weakest.
-            strengths = strengths[::-1]
         plan = []
         for rank, shape in paths[: self.trials]:
             for index, strength in enumerate(strengths):

@@ -16,6 +16,7 @@ from lorank.kernels.lines import (
     solve_lines,
 )
 from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.sampling import sample_lines, spread_pairs
 from lorank.kernels.simd import LANES
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "gram_blocks",
     "multiply_lines",
     "predict_pairs",
+    "sample_lines",
     "solve_lines",
+    "spread_pairs",
     "transpose",
 ]

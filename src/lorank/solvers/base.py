@@ -11,15 +11,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from lorank.errors import InputError
 from lorank.linalg import Factors
+from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.solvers.checkpoint import Checkpoint
@@ -137,12 +136,6 @@ class _Clock:
         self.started = time.perf_counter()
 
 
-@cache
-def _threadpools() -> ThreadpoolController:
-    # Looking up the loaded BLAS libraries takes milliseconds, as long as a small fit: once per process is enough.
-    return ThreadpoolController()
-
-
 def solve(
     solver: Solver,
     problem: Problem,
@@ -161,7 +154,7 @@ def solve(
     """
     stopping = stopping or Stopping()
     solver.check(problem)
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         try:
             return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
         finally:
@@ -243,7 +236,7 @@ def _iterate(
             checkpoint.remove()
     if status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.DIVERGED):
         advice = "scale the data or raise lam" if status is Status.DIVERGED else "raise the limit or tol"
-        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=5)
     seconds = history.seconds[-1] if history.seconds else clock.before
     factors = solver.finish(problem, best.state)
     return Result(factors, best.state.objective, status, message, iteration, seconds, history)
