@@ -1,5 +1,6 @@
 """The report in a real browser: tables sort, curves switch, nothing overflows a phone."""
 
+import json
 import shutil
 import subprocess
 
@@ -9,10 +10,19 @@ from test_experiments_numbers import ROWS
 from lorank.experiments.report import write_report
 from lorank.experiments.settings import FULL
 
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--virtual-time-budget=3000"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=3000",
+]
 
 # Runs in the page after its own script; what it finds out becomes the title.
 PROBE = """
@@ -61,8 +71,6 @@ def test_the_report_needs_nothing_from_outside(report):
 
 @pytest.mark.parametrize("width", [1280, 500])
 def test_tables_sort_and_curves_switch(report, tmp_path, width):
-    import json
-
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine (Debian: apt-get install chromium)")
     report.write_text(report.read_text().replace("</body>", PROBE))

@@ -50,7 +50,7 @@ def simulated_ratings(name: str = "ml10m", rank: int = 20, seed: int = 10, scale
     rng = np.random.default_rng(seed)
     activity = np.exp(1.1 * rng.standard_normal(m))
     wanted = np.minimum(shape.fewest + activity / activity.sum() * max(total - shape.fewest * m, 0) * 1.3, n / 2)
-    popularity = (np.arange(n) + 60.0) ** -1.25
+    popularity = (np.arange(n) + 60.0 * scale) ** -1.25
     cells = _cells(rng.poisson(wanted), np.cumsum(popularity / popularity.sum()), rng)
     if cells.size > total:
         # Every cell is as likely as another to go.

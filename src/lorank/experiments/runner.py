@@ -18,9 +18,9 @@ from lorank.experiments.machine import describe
 from lorank.experiments.records import Records, Row, fingerprint
 from lorank.experiments.settings import Cell
 
-# A server process that has imported everything forks a fresh process for each cell, in milliseconds.
+# A server process that has loaded everything, compiled code too, forks a fresh process for each cell in milliseconds.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["lorank.experiments.cells"])
+_processes.set_forkserver_preload(["lorank.experiments.warmth"])
 
 Said = Callable[[int, int, Row], None]
 
