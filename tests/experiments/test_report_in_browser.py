@@ -27,6 +27,7 @@ FLAGS = [
 # Runs in the page after its own script; what it finds out becomes the title.
 PROBE = """
 <script>
+{
 const seen = {};
 const table = document.querySelector("table");
 const column = [...table.tHead.rows[0].cells].findIndex(cell => cell.textContent === "test NMSE");
@@ -49,6 +50,7 @@ seen.axis = path() !== log;
 seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 seen.figures = document.querySelectorAll(".chart svg").length;
 document.title = JSON.stringify(seen);
+}
 </script>
 </body>
 """
