@@ -20,13 +20,18 @@ _HOME = {
     "Observations": "lorank.observations",
     "compare": "lorank.estimators",
     "complete": "lorank.estimators",
+    "load": "lorank.io.models",
     "methods": "lorank.catalogue",
+    "recommend": "lorank.estimators.recommendation",
+    "save": "lorank.io.models",
     "sense": "lorank.sensing",
+    "similar": "lorank.estimators.recommendation",
 }
 _ROOMS = (
     "catalogue",
     "datasets",
     "estimators",
+    "io",
     "linalg",
     "losses",
     "observations",
@@ -46,6 +51,10 @@ if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion as MatrixCompletion
     from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
+    from lorank.estimators.recommendation import recommend as recommend
+    from lorank.estimators.recommendation import similar as similar
+    from lorank.io.models import load as load
+    from lorank.io.models import save as save
     from lorank.observations import Observations as Observations
     from lorank.sensing import sense as sense
 

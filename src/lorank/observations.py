@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lorank.errors import InputError
+from lorank.errors import DuplicateError, InputError
 from lorank.identifiers import Identifiers
 
 Array = npt.NDArray[Any]
@@ -114,7 +114,7 @@ class Observations:
         if twice >= 0:
             row = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1
             col = int(by_row.indices[twice])
-            raise InputError(
+            raise DuplicateError(
                 f"The entry ({observations.name_of_row(row)}, {observations.name_of_col(col)}) is given "
                 "more than once; keep one value for each pair."
             )

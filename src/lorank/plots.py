@@ -92,3 +92,48 @@ def draw_shrinkage(panel: Axes, regularizers: Mapping[str, Spectral], largest: f
         panel.plot(sigma, regularizer.prox(sigma, 1.0), marker=marker, color=COLOURS[index], label=name, linewidth=1.5)
     panel.set(xlabel="singular value of Z", ylabel="after the proximal step")
     panel.legend(frameon=False, fontsize=8)
+
+
+def draw_convergence(panel: Axes, history: Mapping[str, Array]) -> None:
+    """How far the objective is above its lowest, against iterations, and the validation error where there is one."""
+    iterations, objective = history["iteration"], history["objective"]
+    if iterations.size:
+        # Each point is drawn against the lowest; that one itself has no place on a logarithmic axis.
+        above = (objective - objective.min()) / max(abs(float(objective.min())), 1e-300)
+        panel.plot(iterations[above > 0], above[above > 0], "o-", color=COLOURS[0], markersize=3, linewidth=1.4)
+        panel.set(yscale="log")
+    panel.set(xlabel="iteration", ylabel="objective above its lowest, relative")
+    if np.isfinite(history["validation"]).any():
+        beside = panel.twinx()
+        beside.plot(iterations, history["validation"], "-", color=COLOURS[1], linewidth=1.4)
+        beside.set_ylabel("validation error", color=COLOURS[1])
+
+
+def draw_residuals(panel: Axes, residuals: Array) -> None:
+    """How predictions and observed values differ: a histogram of 60 bars, its tails cut at one in a thousand."""
+    low, high = np.quantile(residuals, [0.001, 0.999])
+    panel.hist(residuals, bins=60, range=(float(low), float(high) if high > low else float(low) + 1), color=COLOURS[0])
+    spread = float(np.sqrt(np.mean(np.square(residuals, dtype=np.float64))))
+    panel.set(xlabel="prediction - observed value", ylabel="entries", title=f"training RMSE {spread:.4g}")
+
+
+def draw_model(model: Any) -> Figure:
+    """A fitted MatrixCompletion in panels: convergence, spectrum, the search for its parameters, residuals.
+
+    The last two are drawn only if there was a search, and if the model has its data.
+    """
+    has_search, seen = bool(len(getattr(model, "tuning_", ()))), model.observations_
+    drawn, axes = figure(2 + has_search + bool(seen.nnz))
+    panels = iter(axes)
+    draw_convergence(next(panels), model.history_)
+    spectrum = next(panels)
+    sigma = model.singular_values_
+    spectrum.bar(np.arange(1, sigma.size + 1), sigma, color=COLOURS[0])
+    spectrum.set(xlabel="direction", ylabel="singular value", title=f"rank {model.rank_}")
+    for panel in axes[:2]:
+        panel.locator_params(axis="x", integer=True)
+    if has_search:
+        model.tuning_.plot(next(panels))
+    if seen.nnz:
+        draw_residuals(next(panels), model.result_.factors.predict(seen.rows, seen.cols) - seen.values)
+    return drawn

@@ -115,8 +115,7 @@ class Problem:
         self.workers.run_evenly(
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
-        lower = np.tril(out.sum(axis=0, dtype=np.float64)[:k, :k])
-        return lower + np.tril(lower, -1).T
+        return out.sum(axis=0, dtype=np.float64)[:k, :k]
 
     def solve_left(
         self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False

@@ -133,17 +133,3 @@ def test_tables_say_the_same_in_three_formats():
     assert float(nuclear["test NMSE"]) == pytest.approx(0.0438)
     assert float(nuclear["paper"]) == 0.0436
     assert nuclear["best error"] == "0"
-
-
-def test_simulated_ratings_have_shape_count_and_skew():
-    ratings = datasets.simulated_ratings("ml10m", scale=0.02, seed=1)
-    m, n = ratings.shape
-    assert (m, n) == (round(69_878 * 0.02), round(10_677 * 0.02))
-    assert ratings.dtype == np.float32
-    assert set(np.unique(ratings.values)) <= set(np.arange(1, 11) / 2)
-    by_item = np.sort(np.bincount(ratings.cols, minlength=n))[::-1]
-    assert by_item[: n // 10].sum() > 2 * by_item.sum() / 10  # few items have much
-    again = datasets.simulated_ratings("ml10m", scale=0.02, seed=1)
-    assert np.array_equal(again.values, ratings.values)
-    with pytest.raises(InputError, match="Simulated ratings are"):
-        datasets.simulated_ratings("netflix")

@@ -1,7 +1,10 @@
 """Solvers of the rivals against each other and against known optima."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from lorank.datasets import synthetic
 from lorank.observations import Observations
@@ -13,11 +16,13 @@ from lorank.regularizers import (
     CappedL1,
     FactoredGSR,
     FactoredGSRTwoThirds,
+    FactoredNuclear,
     Nuclear,
     SchattenP,
     TruncatedL12,
 )
-from lorank.solvers import DCA, PALM, ProximalGradient, SoftImputeALS, Stopping, solve
+from lorank.solvers import DCA, PALM, Alternating, ProximalGradient, SoftImputeALS, Status, Stopping, solve
+from lorank.solvers.alternating import AlternatingState
 
 EXACT = Stopping(tol=1e-10, max_iter=3000)
 SPECTRAL = [
@@ -89,3 +94,23 @@ def test_sweeps_end_no_higher_than_momentum(small_problem, regularizer):
     ends = {way: solve(ProximalGradient(way), problem, seed=0) for way in ("sweeps", "momentum")}
     assert ends["sweeps"].objective <= ends["momentum"].objective * (1 + 1e-3)
     assert ends["sweeps"].n_iter < ends["momentum"].n_iter
+
+
+def test_factors_that_overflow_end_as_diverged(small_problem):
+    problem = Problem(small_problem.train, FactoredNuclear(lam=0.1), 3)
+    start = problem.random_start(0)
+    wrong = replace(start, left=np.full_like(start.left, 1e200))
+    with pytest.warns(ConvergenceWarning, match="Diverged"), np.errstate(all="ignore"):
+        result = solve(_From(Alternating(), wrong), problem, seed=0)
+    assert result.status is Status.DIVERGED
+
+
+class _From:
+    """A solver that begins where it is told, without asking for F there."""
+
+    def __init__(self, solver, factors):
+        self.solver, self.factors = solver, factors
+        self.step, self.finish, self.check = solver.step, lambda problem, state: state.factors, solver.check
+
+    def init(self, problem, start, seed):
+        return AlternatingState(self.factors, self.factors, np.inf, 3)

@@ -173,13 +173,14 @@ class Search:
             "reason": late or (failed if best is None else ""),
         }
 
-    def start(self, last: MatrixCompletion, rank: int) -> MatrixCompletion:
+    def start(self, last: MatrixCompletion, rank: int) -> MatrixCompletion | None:
         """The last fit, to go on from: strong directions came first, and weaker ones must be able to enter.
 
         Directions of factors that are 0 stay 0, so a solver that cannot bring them to life gets all of them stirred.
         """
-        if getattr(self.method.build_solver("auto"), "revives", True):
-            return last
+        path = getattr(self.method.build_solver("auto"), "path", "anew")  # a sampler has none
+        if path != "stir":
+            return last if path == "follow" else None
         old = last.result_.factors
         rng = np.random.default_rng(rank)
         scale = STIR * np.sqrt(np.mean(np.abs(self.train.values)) / np.sqrt(rank))

@@ -17,6 +17,7 @@ from lorank.bayes import BPMF, SampledResult
 from lorank.errors import InputError
 from lorank.estimators import folding, intervals, tuning, unseen
 from lorank.estimators.averaging import averaged
+from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import check_parameters
 from lorank.estimators.progress import ProgressLine
 from lorank.estimators.setting import AUTO, Setting
@@ -28,6 +29,9 @@ from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
+
+# Parameters that may change when a fit goes on from a checkpoint.
+LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "verbose", "unseen")
 
 
 class MatrixCompletion(BaseEstimator):
@@ -178,6 +182,7 @@ class MatrixCompletion(BaseEstimator):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
+        check_fit_memory(observations, 10 if self.rank == AUTO else int(self.rank), self.dtype)
         calibrated = None
         factors = None if start is None else start.result_.summary
         if AUTO in (self.lam, self.rank, self.theta, self.biases):
@@ -193,7 +198,8 @@ class MatrixCompletion(BaseEstimator):
             setting = Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
         saved = None
         if checkpoint is not None:
-            saved = Checkpoint(Path(checkpoint), f"{self.get_params()} {observations!r} {observations.values.sum()}")
+            same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
+            saved = Checkpoint(Path(checkpoint), f"{same} {observations!r} {observations.values.sum()}")
         results = [self._solve(observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(self._solve(observations, setting, None, held_out, callbacks, seed=seed + more))
@@ -286,8 +292,7 @@ class MatrixCompletion(BaseEstimator):
         self.mean_ = float(observations.values.mean(dtype=np.float64))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        with one_blas_thread():
-            self.singular_values_ = factors.singular_values()
+        self.singular_values_ = factors.singular_values()
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter

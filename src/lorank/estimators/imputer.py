@@ -27,10 +27,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    rank : int or None
+    rank : int, "auto" or None
         None takes half the smaller side of the table, at most 10.
     lam, theta, method, tol, max_iter, random_state, n_jobs
-        As for MatrixCompletion; lam is in units of standardised columns.
+        As for MatrixCompletion, "auto" too; lam is in units of standardised columns.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int | None = None,
-        lam: float = 1.0,
-        theta: float | None = None,
+        rank: int | str | None = None,
+        lam: float | str = 1.0,
+        theta: float | str | None = None,
         method: str = "nnfn",
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -66,7 +66,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         seen = ~np.isnan(X)
         if not seen.any():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
-        if not hasattr(catalogue.find(self.method).build_regularizer(lam=self.lam, theta=self.theta), "multipliers"):
+        if not hasattr(catalogue.find(self.method).build_regularizer(lam=1.0, theta=None), "multipliers"):
             raise InputError(f"Method {self.method!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
         counts = np.maximum(seen.sum(axis=0), 1)
         self.center_ = np.where(seen, X, 0).sum(axis=0) / counts

@@ -42,7 +42,7 @@ function scale(values, log, from, to) {
   const ticks = [];
   if (log) {
     const decades = high - low;
-    const steps = decades > 2.5 ? [1] : decades > 0.9 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    const steps = decades > 3.5 ? [1] : decades > 0.9 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
     for (let power = Math.floor(low); power <= high; power++)
       for (const step of steps) ticks.push(step * 10 ** power);
   }

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from lorank.experiments.figures import Chart
-from lorank.experiments.tables import Table
+from lorank.experiments.tables import NOTE, Table
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,12 @@ def _section(section: Section) -> str:
     )
 
 
+def _kind(table: Table, index: int) -> str:
+    return ' class="note"' if table.columns[index] == NOTE else ""
+
+
 def _table(table: Table) -> str:
+    table = table.without_empty_columns()
     head = "".join(
         f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
         for column in table.columns
@@ -71,7 +76,9 @@ def _table(table: Table) -> str:
         for index, cell in enumerate(numbers):
             value = "" if cell.value is None else f' data-value="{cell.value!r}"'
             text = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
-            cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}>{text}</td>")
+            cells.append(
+                f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}{_kind(table, index)}>{text}</td>"
+            )
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="scroll"><table id="{escape(table.name)}"><caption>{escape(table.title)}</caption>'

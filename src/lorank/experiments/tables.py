@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line
@@ -29,7 +29,14 @@ class Table:
     columns: tuple[str, ...]
     lines: tuple[tuple[Number, ...], ...]
 
+    def without_empty_columns(self) -> Table:
+        """For readers: the paper has no numbers for some data, and often there is nothing to note."""
+        kept = [i for i in range(len(self.columns)) if i == 0 or any(line[i].text for line in self.lines)]
+        columns = tuple(self.columns[i] for i in kept)
+        return replace(self, columns=columns, lines=tuple(tuple(line[i] for i in kept) for line in self.lines))
 
+
+NOTE = "note"
 COLUMNS = (
     "method",
     "{metric}",
@@ -41,7 +48,7 @@ COLUMNS = (
     "paper's x",
     "rank",
     "MB to fit",
-    "note",
+    NOTE,
 )
 
 
@@ -87,9 +94,9 @@ def _plain(value: float | None, form: str) -> Number:
 def markdown(tables: Sequence[Table]) -> str:
     """GitHub's tables; the best are bold."""
     parts = []
-    for table in tables:
+    for table in (table.without_empty_columns() for table in tables):
         lines = [f"### {table.title}", "", "| " + " | ".join(table.columns) + " |"]
-        lines.append("|---" + "|---:" * (len(table.columns) - 2) + "|---|")
+        lines.append("|---" + "".join("|---" if column == NOTE else "|---:" for column in table.columns[1:]) + "|")
         for numbers in table.lines:
             cells = (f"**{cell.text}**" if cell.best and cell.text else cell.text.replace("|", "/") for cell in numbers)
             lines.append("| " + " | ".join(cells) + " |")
@@ -100,8 +107,8 @@ def markdown(tables: Sequence[Table]) -> str:
 def latex(tables: Sequence[Table]) -> str:
     """A booktabs table each, without the notes."""
     parts = []
-    for table in tables:
-        width = len(table.columns) - 1
+    for table in (table.without_empty_columns() for table in tables):
+        width = len(table.columns) - (table.columns[-1] == NOTE)
         lines = [r"\begin{table}[htb]", r"\centering", rf"\caption{{{_escaped(table.title)}}}"]
         lines += [rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}", r"\toprule"]
         lines += [" & ".join(map(_escaped, table.columns[:width])) + r" \\", r"\midrule"]

@@ -18,6 +18,7 @@ from lorank.kernels.simd import (
     store,
     subtract_product,
     total,
+    totals,
 )
 
 # Features of this many observations are gathered side by side, so that the tiles below read from the first-level cache.
@@ -112,7 +113,7 @@ def place_system(gram, ridge, p, lane, system, right):
     scale = gram.dtype.type(0)
     for a in range(p):
         scale += gram[a, a] + ridge[a, a]
-    scale = np.finfo(gram.dtype).eps * 4 * scale / p + gram.dtype.type(1e-30)
+    scale = np.finfo(gram.dtype).eps * 100 * scale / p + gram.dtype.type(1e-30)
     for a in range(p):
         for c in range(a + 1):
             system[(a * p + c) * LANES + lane] = gram[a, c] + ridge[a, c]
@@ -180,16 +181,48 @@ def gradient_lines(pointers, indices, values, features, own, k, biased, offset, 
             line[k] = 1
         squares = 0.0
         residuals = features.dtype.type(0)
-        for t in range(pointers[i], pointers[i + 1]):
-            source = np.int64(indices[t]) * q
-            x = multiply(load(line, 0), load(features, source))
+        t = pointers[i]
+        # Four observations share each load of the line and each load and store of the slope.
+        while t + 4 <= pointers[i + 1]:
+            s0 = np.int64(indices[t]) * q
+            s1 = np.int64(indices[t + 1]) * q
+            s2 = np.int64(indices[t + 2]) * q
+            s3 = np.int64(indices[t + 3]) * q
+            y = load(line, 0)
+            x0 = multiply(y, load(features, s0))
+            x1 = multiply(y, load(features, s1))
+            x2 = multiply(y, load(features, s2))
+            x3 = multiply(y, load(features, s3))
             for a in range(LANES, q, LANES):
-                x = fma(load(line, a), load(features, source + a), x)
-            r = total(x) + shift - values[t]
+                y = load(line, a)
+                x0 = fma(y, load(features, s0 + a), x0)
+                x1 = fma(y, load(features, s1 + a), x1)
+                x2 = fma(y, load(features, s2 + a), x2)
+                x3 = fma(y, load(features, s3 + a), x3)
+            d0, d1, d2, d3 = totals(x0, x1, x2, x3)
+            r0 = d0 + shift - values[t]
+            r1 = d1 + shift - values[t + 1]
+            r2 = d2 + shift - values[t + 2]
+            r3 = d3 + shift - values[t + 3]
             for a in range(0, q, LANES):
-                store(slope, a, fma(r, load(features, source + a), load(slope, a)))
-            residuals += r
-            squares += np.float64(r) * np.float64(r)
+                y = fma(r0, load(features, s0 + a), load(slope, a))
+                y = fma(r1, load(features, s1 + a), y)
+                y = fma(r2, load(features, s2 + a), y)
+                store(slope, a, fma(r3, load(features, s3 + a), y))
+            residuals += (r0 + r1) + (r2 + r3)
+            squares += np.float64(r0) * r0 + np.float64(r1) * r1 + np.float64(r2) * r2 + np.float64(r3) * r3
+            t += 4
+        while t < pointers[i + 1]:
+            s0 = np.int64(indices[t]) * q
+            x0 = multiply(load(line, 0), load(features, s0))
+            for a in range(LANES, q, LANES):
+                x0 = fma(load(line, a), load(features, s0 + a), x0)
+            r0 = total(x0) + shift - values[t]
+            for a in range(0, q, LANES):
+                store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
+            residuals += r0
+            squares += np.float64(r0) * r0
+            t += 1
         if biased:
             slope[k] = residuals
         out[i] = slope
@@ -227,8 +260,11 @@ def predict_pairs(rows, cols, W, H, k, biased, offset, out, lo, hi):
 
 @kernel
 def gram_blocks(factor, k, out, lo, hi):
-    """out_b = F_b' F_b (lower tiles) for the b-th block of GRAM_BLOCK rows of a padded factor, lo <= b < hi."""
+    """out_b = F_b' F_b (k x k of it) for the b-th block of GRAM_BLOCK rows of a padded factor, lo <= b < hi."""
     for b in range(lo, hi):
         start = b * GRAM_BLOCK
         stop = min(start + GRAM_BLOCK, factor.shape[0])
         _add_gram(factor[start:stop], stop - start, k, out[b])
+        for a in range(k):
+            for c in range(a):
+                out[b, c, a] = out[b, a, c]

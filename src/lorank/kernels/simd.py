@@ -143,6 +143,27 @@ def total(_typing, x):
 
 
 @intrinsic
+def totals(_typing, x0, x1, x2, x3):
+    """The sums of the lanes of four vectors, as four numbers: a third of the shuffles of four times `total`."""
+    numbers = types.UniTuple(x0.dtype, 4)
+
+    def generate(context, builder, signature, args):
+        def folded(x, y, low, high):
+            masks = (ir.Constant(ir.VectorType(_INDEX, len(mask)), mask) for mask in (low, high))
+            return builder.fadd(*(builder.shuffle_vector(x, y, mask) for mask in masks))
+
+        halves = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
+        first, second = folded(args[0], args[1], *halves), folded(args[2], args[3], *halves)
+        # Now four lanes for each; then two, in the order 0, 2, 1, 3; then one.
+        pairs = folded(first, second, [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
+        single = folded(pairs, pairs, [0, 2, 4, 6], [1, 3, 5, 7])
+        parts = [builder.extract_element(single, ir.Constant(_INDEX, lane)) for lane in (0, 2, 1, 3)]
+        return context.make_tuple(builder, numbers, parts)
+
+    return numbers(x0, x1, x2, x3), generate
+
+
+@intrinsic
 def inverse_root(_typing, x):
     """1 / sqrt(x) in every lane; NaN where x is negative."""
 

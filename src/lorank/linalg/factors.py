@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lorank import kernels
 from lorank.errors import MemoryLimitError
+from lorank.linalg.blas import one_blas_thread
 
 Array = npt.NDArray[Any]
 
@@ -105,11 +106,14 @@ class Factors:
 
     def singular_values(self) -> Array:
         """Singular values of W H^T (biases left out), descending, in float64."""
-        RW, RH = (np.linalg.qr(factor.astype(np.float64)).R for factor in (self.W, self.H))
-        return np.linalg.svd(RW @ RH.T, compute_uv=False)
+        with one_blas_thread():
+            RW, RH = (np.asarray(np.linalg.qr(side.astype(np.float64), mode="r")) for side in (self.W, self.H))
+            return np.linalg.svd(RW @ RH.T, compute_uv=False)
 
     def is_finite(self) -> bool:
-        return bool(np.isfinite(self.left).all() and np.isfinite(self.right).all() and np.isfinite(self.offset))
+        # A sum is finite only if every term is: one pass, and nothing kept.
+        with np.errstate(invalid="ignore", over="ignore"):
+            return bool(np.isfinite(self.left.sum() + self.right.sum() + self.offset))
 
 
 def effective_rank(sigma: Array) -> int:
@@ -117,13 +121,12 @@ def effective_rank(sigma: Array) -> int:
     return int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma.max())) if sigma.size and sigma.max() > 0 else 0
 
 
-def check_memory(needed: int, what: str) -> None:
+def check_memory(needed: int, what: str, advice: str = "predict the entries that you need instead") -> None:
     """Refuse what would not fit into the memory that is free now."""
     free = _free_memory()
     if free is not None and needed > free:
         raise MemoryLimitError(
-            f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; "
-            "predict the entries that you need instead."
+            f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; {advice}."
         )
 
 

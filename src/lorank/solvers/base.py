@@ -52,8 +52,9 @@ class Solver(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
-    # Whether directions that are 0 at the start can come to life; a path of weights then goes from strong to weak.
-    revives: ClassVar[bool] = False
+    # How a path from strong to weak weights goes on from its last point: "follow" it where directions that are 0 can
+    # come to life, "stir" it where they cannot, or begin "anew" where small ones die at once.
+    path: ClassVar[str] = "stir"
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
@@ -184,9 +185,12 @@ def _iterate(
     status, message = Status.MAX_ITER, f"Stopped at the limit of {stopping.max_iter} iterations."
     try:
         while iteration < stopping.max_iter:
-            following = solver.step(problem, state)
+            try:
+                following = solver.step(problem, state)
+            except FloatingPointError:
+                following = None
             iteration += 1
-            if not (np.isfinite(following.objective) and following.factors.is_finite()):
+            if following is None or not (np.isfinite(following.objective) and following.factors.is_finite()):
                 status = Status.DIVERGED
                 message = (
                     f"Diverged at iteration {iteration}: the objective is not finite; the last finite point is kept."

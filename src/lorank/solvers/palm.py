@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from lorank.linalg import Factors, padded_width
+from lorank.linalg import Factors, SparsePlusLowRank, padded_width, truncated_svd
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
 from lorank.solvers.alternating import Alternating, AlternatingState
@@ -32,6 +32,23 @@ class PALM(Alternating):
     """Reweighted and proximal sweeps in turn; see the module's description. O(nnz k^2 + (m + n) k^3) an iteration."""
 
     requires: ClassVar[tuple[str, ...]] = (*Alternating.requires, "exponents", "shrink_norms")
+    path = "anew"
+
+    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
+        """Starts at the strongest directions of the data: weak columns die at once, so random ones might all do."""
+        if start is not None:
+            return super().init(problem, start, seed)
+        factors = problem.random_start(seed)
+        seen = problem.observations
+        centred = seen.with_values(seen.values - seen.values.dtype.type(factors.offset))
+        nothing = [np.zeros((lines, 0), seen.dtype) for lines in seen.shape]
+        operator = SparsePlusLowRank(nothing[0], nothing[1], centred.by_row, centred.by_col, problem.workers)
+        found = truncated_svd(operator, factors.H, 0.0, problem.rank, np.random.default_rng(seed))
+        k = len(found.sigma)
+        # Unseen entries count as 0 here, so the values are too small by the part that was seen.
+        root = np.sqrt(found.sigma * (seen.shape[0] * seen.shape[1] / seen.nnz)).astype(seen.dtype)
+        factors.left[:, :k], factors.right[:, :k] = found.U * root, found.V * root
+        return AlternatingState(factors, factors, np.inf, problem.rank)
 
     def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
         swept = super().step(problem, state)

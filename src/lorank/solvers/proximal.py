@@ -56,7 +56,7 @@ class ProximalGradient(Solver):
     """
 
     requires = ("value", "prox", "threshold")
-    revives = True
+    path = "follow"
 
     def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
         self.accelerate = accelerate

@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the commands, so that help comes at once."""
+"""`lorank demo`: see what it does, without any data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Learn low-rank matrices from the entries seen.")
 
-
-@app.callback()
-def lorank() -> None:
-    """Learn low-rank matrices from the entries that were seen."""
-
-
-@app.command()
 def demo(
     size: Annotated[int, typer.Option(help="Rows and columns of the matrix.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the data and of the starts.")] = 0,
@@ -44,25 +36,3 @@ def demo(
     console.print(f"Least squares that knew the rank would reach {floor:.4f}.")
     draw_demo(problem, runs, out)
     console.print(f"Picture: {out}")
-
-
-@app.command()
-def reproduce(
-    experiment: Annotated[str, typer.Argument(help="synthetic, ablation, recommendation, climate, shrinkage or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, two seeds: minutes.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Folder with the data files.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the results.")] = Path("results"),
-    seeds: Annotated[int | None, typer.Option(help="Repetitions: 5, or 2 with --quick.")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="Only these; may be given several times.")] = None,
-    resume: Annotated[bool, typer.Option("--resume/--fresh", help="Go on with the records in --out.")] = True,
-) -> None:
-    """Run the paper's experiments, or go on with them, and write tables, figures and report.html."""
-    from lorank.experiments.command import reproduce
-
-    for path in reproduce(experiment, quick=quick, data=data, out=out, seeds=seeds, methods=methods, resume=resume):
-        print(path)
-
-
-def main() -> None:
-    """Entry point of the `lorank` command."""
-    app()

@@ -1,0 +1,20 @@
+"""The command line. Heavy imports happen inside the commands, so that help comes at once.
+
+Exit codes: 0 all went well; 1 the data, a file or the machine did not allow it, or it was interrupted; 2 the command
+line was wrong. Errors are one sentence on standard error; `--debug`, anywhere, shows where they came from.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from lorank.cli.app import app
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Entry point of the `lorank` command."""
+    if "--debug" in sys.argv:  # it may stand anywhere, and typer knows it at the front only
+        sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
+    app()

@@ -1,0 +1,91 @@
+"""The commands, gathered, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from lorank.cli import answers, completing, demo, fitting, judging, looking, reproducing, sampling
+from lorank.cli.terminal import say
+from lorank.errors import InputError, MemoryLimitError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_debugging = False
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from lorank import __version__
+
+        print(f"lorank {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def lorank(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """Learn low-rank matrices from the entries that were seen."""
+    warnings.showwarning = _warn
+    global _debugging
+    _debugging = debug
+
+
+def _guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose errors are one sentence and the exit code 1."""
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except KeyboardInterrupt:
+            say("Interrupted.")
+        except BrokenPipeError:  # whoever read our output has gone, as `head` does: nothing is wrong
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
+        except (InputError, MemoryLimitError, ImportError, OSError) as error:
+            if _debugging:
+                raise
+            say(f"Error: {' '.join(str(error).split())}")
+        else:
+            return
+        raise typer.Exit(1)
+
+    return run
+
+
+def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A warning as one line; those that are not for users are left out."""
+    if not issubclass(category, (DeprecationWarning, FutureWarning)):
+        say(f"Warning: {message}")
+
+
+for command in (
+    fitting.fit,
+    answers.predict,
+    answers.recommend,
+    answers.similar,
+    completing.complete,
+    judging.evaluate,
+    judging.compare,
+    looking.inspect,
+    looking.plot,
+    sampling.sample,
+    reproducing.reproduce,
+    demo.demo,
+):
+    app.command()(_guarded(command))
