@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli import answers, completing, demo, fitting, judging, looking, sampling
+from lorank.cli import answers, completing, demo, fitting, judging, looking, reproducing, sampling
 from lorank.cli.terminal import say
 from lorank.errors import InputError, MemoryLimitError
 
@@ -85,6 +85,7 @@ for command in (
     looking.inspect,
     looking.plot,
     sampling.sample,
+    reproducing.reproduce,
     demo.demo,
 ):
     app.command()(_guarded(command))

@@ -1,0 +1,95 @@
+"""`lorank reproduce`: run an experiment of the paper, or go on with it, and write its report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from lorank.errors import InputError
+from lorank.experiments.records import Row, read
+from lorank.experiments.report import write_report
+from lorank.experiments.runner import run
+from lorank.experiments.settings import suites
+
+RECORDS = "records.jsonl"
+
+
+def reproduce(
+    experiment: str = "all",
+    *,
+    quick: bool = False,
+    data: Path | None = None,
+    out: Path = Path("results"),
+    seeds: int | None = None,
+    methods: Sequence[str] | None = None,
+    resume: bool = True,
+) -> list[Path]:
+    """Run what is not recorded yet, and write tables, figures and the page.
+
+    Parameters
+    ----------
+    experiment : synthetic, ablation, recommendation, climate, shrinkage or all.
+    quick : smaller sizes and searches, two seeds.
+    data : folder with data files; see `lorank.datasets.location`.
+    out : folder of the results; its `records.jsonl` has a line for each finished cell.
+    seeds : repetitions; 5 by default, 2 if quick.
+    methods : names of lines, or of methods of the catalogue; all by default.
+    resume : go on with the records that are there; otherwise they are put aside as `records.jsonl.old`.
+
+    Returns
+    -------
+    The files that were written.
+    """
+    chosen = suites(experiment, quick)
+    seeds = (2 if quick else 5) if seeds is None else seeds
+    if seeds < 1:
+        raise InputError(f"At least one seed is needed; got {seeds}.")
+    if methods:
+        known = {name for suite in chosen for entry in suite.entries.values() for name in (entry.name, entry.method)}
+        unknown = [name for name in methods if name not in known]
+        if unknown:
+            raise InputError(
+                f"There is no method {unknown[0]!r} in this experiment; there are {', '.join(sorted(known))}."
+            )
+    records = out / RECORDS
+    if not resume and records.exists():
+        records.replace(records.with_name(RECORDS + ".old"))
+    cells = [cell for suite in chosen for cell in suite.cells(seeds, methods or None)]
+    if cells:
+        with _Progress(sys.stderr) as progress:
+            run(cells, records, data, progress.show)
+    return write_report(suites("all", quick), read(records), out)
+
+
+class _Progress:
+    """A bar with the time left on a terminal; elsewhere a line for each cell."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.terminal = stream.isatty()
+        self.stream = stream
+
+    def __enter__(self) -> _Progress:
+        if self.terminal:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self.bar = Progress(*columns, console=Console(file=self.stream))
+            self.bar.start()
+            self.task = self.bar.add_task("starting", total=None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.terminal:
+            self.bar.stop()
+
+    def show(self, done: int, of: int, row: Row) -> None:
+        if self.terminal:
+            name = f"{row['dataset']} {row['method']}"
+            self.bar.update(self.task, completed=done, total=of, description=f"{name:44.44}")
+            return
+        result = f"{row['error']:.5f}" if row.get("error") is not None else row["reason"]
+        seconds = f"  {row['seconds']:.3g} s" if row.get("seconds") is not None else ""
+        print(f"[{done}/{of}] {row['key']}  {row['status']}  {result}{seconds}", file=self.stream, flush=True)

@@ -1,0 +1,126 @@
+"""What is drawn: curves of error against time, ablations, shrinkage; as data for the page, and as SVG and PNG files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lorank import plots
+from lorank.experiments.records import Row
+from lorank.experiments.settings import Suite
+from lorank.experiments.statistics import Line
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a chart."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    marked: bool = True
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves on common axes; `floor` is a level that cannot be beaten."""
+
+    name: str
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: tuple[Curve, ...]
+    logx: bool = True
+    logy: bool = True
+    floor: float | None = None
+
+
+def convergence(suite: Suite, rows: Iterable[Row]) -> list[Chart]:
+    """Test error against seconds of training for each data set, of the first seed."""
+    if suite.name == "ablation":
+        return []
+    mine = [row for row in rows if row["suite"] == suite.name and row["seed"] == 0 and row.get("curve")]
+    charts = []
+    for dataset in suite.datasets:
+        found = {row["method"]: row for row in mine if row["dataset"] == dataset.name}
+        curves = tuple(
+            _curve(entry.label, found[name]["curve"]) for name, entry in suite.entries.items() if name in found
+        )
+        if curves:
+            floors = [row["floor"] for row in found.values() if row.get("floor")]
+            floor = floors[0] if floors and dataset.ranks == (dataset.parameters.get("rank", 5),) else None
+            title = f"{dataset.label}: test {suite.metric} against time"
+            name = f"{suite.name}-{dataset.name}"
+            charts.append(Chart(name, title, "seconds of training", f"test {suite.metric}", curves, floor=floor))
+    return charts
+
+
+def ablation(suite: Suite, summary: dict[str, list[Line]]) -> list[Chart]:
+    """Figure 3: error and time against noise, rank and number of entries."""
+    if suite.name != "ablation":
+        return []
+    charts = []
+    units = {"noise": "standard deviation of the noise", "rank": "true rank", "density": "entries, x the paper's"}
+    for name, xlabel in units.items():
+        chosen = [dataset for dataset in suite.datasets if dataset.group.endswith(name)]
+        for quantity, ylabel in (("error", "test NMSE"), ("time", "seconds of training")):
+            curves = []
+            for method, entry in suite.entries.items():
+                points = [
+                    (float(dataset.parameters[name]), getattr(line, quantity))
+                    for dataset in chosen
+                    for line in summary.get(dataset.name, [])
+                    if line.method == method and getattr(line, quantity) is not None
+                ]
+                if points:
+                    curves.append(_curve(entry.label, points))
+            if curves:
+                title = f"{ylabel} against the {xlabel}"
+                charts.append(Chart(f"ablation-{name}-{quantity}", title, xlabel, ylabel, tuple(curves)))
+    return charts
+
+
+def shrinkage() -> Chart:
+    """Figure 1: what a proximal step makes of a singular value, all tuned to be zero up to 5."""
+    fine, few = np.linspace(15.0, 0.0, 151), np.linspace(15.0, 0.0, 7)
+    curves = [Curve("no shrinkage", (0.0, 15.0), (0.0, 15.0), marked=False)]
+    for name, regularizer in plots.shrinkage_examples().items():
+        # NNFN's map depends on the whole spectrum: it is shown for a matrix with the few values that are marked.
+        marked = name == "NNFN"
+        sigma = few if marked else fine
+        curves.append(Curve(name, tuple(sigma.tolist()), tuple(regularizer.prox(sigma, 1.0).tolist()), marked))
+    title = "Shrinkage of singular values, all tuned to be zero up to 5"
+    return Chart("shrinkage", title, "singular value of Z", "after the proximal step", tuple(curves), False, False)
+
+
+def _curve(label: str, points: Sequence[Sequence[float]]) -> Curve:
+    x, y = zip(*points)
+    return Curve(label, x, y)
+
+
+def save(chart: Chart, folder: Path) -> None:
+    """The chart as SVG and PNG."""
+    drawn, (panel,) = plots.figure(1, 6.4, 4.2)
+    for index, curve in enumerate(chart.curves):
+        panel.plot(
+            curve.x,
+            curve.y,
+            "-" if index < len(plots.COLOURS) else "--",
+            color=plots.COLOURS[index % len(plots.COLOURS)],
+            label=curve.label,
+            marker="o" if curve.marked else "",
+            markersize=2.5,
+            linewidth=1.4,
+        )
+    if chart.floor is not None:
+        panel.axhline(chart.floor, color="0.35", linewidth=0.9, linestyle=":", label="least squares, true rank")
+    panel.set(xlabel=chart.xlabel, ylabel=chart.ylabel)
+    panel.set(xscale="log" if chart.logx else "linear", yscale="log" if chart.logy else "linear")
+    panel.set_title(chart.title, fontsize=10)
+    drawn.legend(frameon=False, fontsize=7, loc="outside right upper")
+    for kind in ("svg", "png"):
+        metadata = {"Date": None} if kind == "svg" else None  # the same records give the same file
+        drawn.savefig(folder / f"{chart.name}.{kind}", dpi=130, metadata=metadata)

@@ -1,0 +1,83 @@
+"""Everything that is written from the records: tables, figures, the page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lorank.experiments import figures, tables
+from lorank.experiments.findings import ALWAYS, findings, floor_check
+from lorank.experiments.machine import describe
+from lorank.experiments.page import Section, render
+from lorank.experiments.records import Row
+from lorank.experiments.settings import Suite
+from lorank.experiments.statistics import Line, summarise
+
+
+def write_report(suites: Sequence[Suite], rows: Mapping[str, Row], out: Path) -> list[Path]:
+    """Tables (Markdown, LaTeX, CSV), figures (SVG, PNG) and report.html in the folder; the files that were written."""
+    pictures = out / "figures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    sections = [_section(suite, list(rows.values())) for suite in suites]
+    sections = [section for section in sections if section.tables or section.charts]
+    for section in sections:
+        for chart in section.charts:
+            figures.save(chart, pictures)
+    everything = [table for section in sections for table in section.tables]
+    machine = describe()
+    done = [row for row in rows.values() if row["suite"] in {suite.name for suite in suites}]
+    progress = f"{len(done)} cells recorded, {sum(row['status'] == 'ok' for row in done)} of them without remark."
+    files = {
+        "tables.md": _markdown(sections, machine, progress),
+        "tables.tex": tables.latex(everything),
+        "tables.csv": tables.as_csv(everything),
+        "report.html": render(sections, machine, ALWAYS, progress),
+    }
+    for name, text in files.items():
+        _write(out / name, text)
+    return [out / name for name in files]
+
+
+def _section(suite: Suite, rows: list[Row]) -> Section:
+    if suite.name == "shrinkage":
+        return Section(suite.name, suite.title, (), (figures.shrinkage(),), ())
+    known = {dataset.name for dataset in suite.datasets}
+    rows = [row for row in rows if row["dataset"] in known]
+    summary = summarise(suite, rows)
+    charts = figures.convergence(suite, rows) + figures.ablation(suite, summary)
+    said = _floors(suite, rows, summary) + findings(suite, summary) if summary else []
+    return Section(suite.name, suite.title, tables.build(suite, summary), charts, said)
+
+
+def _floors(suite: Suite, rows: list[Row], summary: Mapping[str, list[Line]]) -> list[str]:
+    """Of the synthetic data at the true rank, what least squares could do."""
+    said = []
+    for dataset in suite.datasets:
+        floors = [row["floor"] for row in rows if row["dataset"] == dataset.name and row.get("floor")]
+        if floors and dataset.name in summary and suite.name == "synthetic" and dataset.ranks == (5,):
+            said.append(floor_check(dataset.label, summary[dataset.name], floors[0]))
+    return [sentence for sentence in said if sentence]
+
+
+def _markdown(sections: Sequence[Section], machine: Mapping[str, str], progress: str) -> str:
+    parts = ["# The paper's experiments, run again", progress]
+    for section in sections:
+        parts.append(f"## {section.title}")
+        if section.tables:
+            parts.append(tables.markdown(section.tables))
+        parts += [f"![{chart.title}](figures/{chart.name}.svg)" for chart in section.charts]
+        if section.findings:
+            parts.append("Where it differs from the paper, and why:")
+            parts.append("\n".join(f"- {sentence}" for sentence in section.findings))
+    parts.append("## How and on what it was run")
+    parts.append("\n".join(f"- {key}: {value}" for key, value in machine.items()))
+    parts.append("\n".join(f"- {note}" for note in ALWAYS))
+    return "\n\n".join(parts) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: a run may be killed here too."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)

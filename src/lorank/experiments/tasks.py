@@ -1,0 +1,95 @@
+"""Data sets made ready: what is trained on, what is validated on, and the judge of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank import datasets, regularizers
+from lorank.errors import InputError
+from lorank.experiments.settings import Dataset
+from lorank.linalg import Factors
+from lorank.observations import Observations
+
+# Strength at which data that are not tuned are fitted: of the order that ratings of this size choose.
+UNTUNED_STRENGTH = 20.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method is given, and what its answer is measured by.
+
+    Attributes
+    ----------
+    train, validation : Observations of one shape.
+    error : factors -> error on the test entries, which no method sees.
+    extra : parameters of MatrixCompletion that belong to the data: the graph of its rows.
+    graph_weights : where the search for the graph's weight starts; empty without a graph.
+    floor : error that cannot be beaten, where it is known.
+    """
+
+    train: Observations
+    validation: Observations
+    error: Callable[[Factors], float]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    graph_weights: tuple[float, ...] = ()
+    floor: float | None = None
+
+
+def load(dataset: Dataset, seed: int, folder: Path | None) -> Task:
+    """The data of a cell: the seed draws the matrix, or splits the data that there is."""
+    kinds = {"synthetic": _synthetic, "ratings": _ratings, "simulated": _simulated, "stations": _stations}
+    return kinds[dataset.kind](dict(dataset.parameters), seed, folder)
+
+
+def rmse(factors: Factors, test: Observations) -> float:
+    """Root mean squared error on the test entries."""
+    difference = factors.predict(test.rows, test.cols).astype(np.float64) - test.values
+    return float(np.sqrt(np.mean(difference**2)))
+
+
+def least_squares_nmse(entries: int, m: int, rank: int, noise: float) -> float:
+    """NMSE of least squares at the true rank: noise sqrt(d / (n - d)) / sqrt(k), d = 2 m k - k^2 free numbers."""
+    free = 2 * m * rank - rank**2
+    return float(noise * np.sqrt(free / (entries - free)) / np.sqrt(rank)) if entries > free else float("nan")
+
+
+def _synthetic(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
+    problem = datasets.synthetic(**parameters, seed=seed)
+    rank, noise = problem.W.shape[1], parameters.get("noise", 0.1)
+    floor = least_squares_nmse(problem.train.nnz, len(problem.W), rank, noise)
+    return Task(problem.train, problem.validation, lambda factors: problem.nmse(factors.W, factors.H), floor=floor)
+
+
+def _ratings(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
+    ratings: Observations = getattr(datasets, parameters["name"])(folder)
+    (train, validation, test), _ = datasets.standardise(*datasets.split(ratings, seed=seed))
+    return Task(train, validation, lambda factors: rmse(factors, test))
+
+
+def _simulated(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
+    """Half of simulated ratings, as the paper trains on half of the real ones, in single precision."""
+    train, rest = datasets.split(datasets.simulated_ratings(**parameters), (0.5, 0.5), seed=seed)
+    (train, rest), _ = datasets.standardise(train, rest)
+    return Task(train, rest, lambda factors: rmse(factors, rest), {"dtype": "float32"})
+
+
+def _stations(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
+    """Whole rows are held out; neighbours on the map are joined with weights exp(-2 distance), in 1000 km."""
+    laplacian: Any = getattr(regularizers, "GraphLaplacian", None)
+    if laplacian is None:
+        raise InputError("The graph Laplacian is not in this version of lorank.")
+    normalisation = parameters.pop("normalisation", "none")
+    loaded = getattr(datasets, parameters.pop("source"))(folder=folder, **parameters)
+    data = datasets.normalise(loaded, normalisation)
+    train, validation, test = (
+        data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed)
+    )
+    graph = laplacian.from_coordinates(data.latitude, data.longitude, rate=2.0, kernel="exponential")
+    return Task(
+        train, validation, lambda factors: rmse(factors, test), {"row_graph": graph}, graph_weights=(0.1, 1.0, 10.0)
+    )

@@ -1,0 +1,15 @@
+"""A run of a few small cells, as a program of its own that can be killed: `python small_run.py RECORDS`."""
+
+import sys
+from pathlib import Path
+
+from lorank.experiments.runner import run
+from lorank.experiments.settings import FACTORED_NUCLEAR, MCP, NNFN, Budget, Dataset, Entry, Suite
+
+BUDGET = Budget(trials=3, search_seconds=60, cell_seconds=60)
+DATASETS = tuple(Dataset(f"small-{m}", f"m = {m}", "Small", "synthetic", {"m": m, "rank": 2}, (2,)) for m in (60, 80))
+METHODS = (FACTORED_NUCLEAR, NNFN, MCP, Entry("unheard", "unheard", "unheard"))
+SUITE = Suite("synthetic", "Small", "NMSE", ((DATASETS, METHODS),), BUDGET)
+
+if __name__ == "__main__":
+    run(SUITE.cells(seeds=2), Path(sys.argv[1]))

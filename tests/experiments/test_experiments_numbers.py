@@ -1,0 +1,135 @@
+"""Published numbers, search, statistics and tables."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lorank import catalogue, datasets
+from lorank.errors import InputError
+from lorank.experiments import tables
+from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
+from lorank.experiments.search import search, strongest
+from lorank.experiments.settings import FULL, QUICK, Budget, suites
+from lorank.experiments.statistics import comparable, summarise
+
+
+def test_published_tables_are_whole():
+    assert [len(TABLE_4[name]) for name in TABLE_4] == [10, 10, 10]
+    assert [len(TABLE_5[name]) for name in TABLE_5] == [10, 8, 8]
+    assert [len(TABLE_6[name]) for name in TABLE_6] == [10, 10, 10, 10]
+    assert PUBLISHED["movielens-1m"]["truncated-l12"] == (0.797, 0.001, 6068.4, 172.0)
+    assert PUBLISHED["yahoo"]["mcp"] == (0.678, 0.001, 1108.3, 41.4)
+    assert PUBLISHED["ushcn-precipitation"]["nnfn"] == (0.806, 0.015, 13.5, 1.9)
+    for column in (*TABLE_4.values(), *TABLE_5.values(), *TABLE_6.values()):
+        assert min(column.values(), key=lambda row: row.error).error == column["nnfn"].error
+
+
+def test_every_data_set_of_the_paper_is_an_experiment():
+    names = {dataset.name for suite in FULL.values() for dataset in suite.datasets}
+    assert set(PUBLISHED) <= names
+    for suite in (*FULL.values(), *QUICK.values()):
+        keys = [cell.key for cell in suite.cells(5)]
+        assert len(keys) == len(set(keys))
+    with pytest.raises(InputError, match="no experiment"):
+        suites("table-7")
+
+
+@pytest.mark.parametrize("name", ["nnfn", "factored-nuclear", "mcp", "fgsr"])
+@pytest.mark.parametrize("trials", [6, 12])
+def test_every_method_has_as_many_trials_and_comes_near_the_best(name, trials):
+    method = catalogue.find(name)
+    best = method.at(1.7, method.shapes[0])
+    tried = []
+
+    def error(parameters, seconds):
+        tried.append(parameters)
+        return abs(np.log(parameters["lam"] / best["lam"]))
+
+    found = search(error, method, method.shapes[:1], (5,), 40.0, (), Budget(trials=trials, search_seconds=100))
+    assert len(tried) == found.trials == trials
+    assert found.validation == min(error(parameters, 0) for parameters in list(tried))
+    # In strengths a factor of 2.2 at six trials, of 1.3 at twelve; lam may be a power of the strength up to 2.
+    assert found.validation < 2 * np.log(2.2 if trials == 6 else 1.3)
+
+
+def test_strongest_is_the_largest_singular_value():
+    train = datasets.synthetic(m=60, rank=2).train
+    dense = np.zeros(train.shape)
+    dense[train.rows, train.cols] = train.values
+    assert strongest(train) == pytest.approx(np.linalg.norm(dense, 2), rel=1e-6)
+
+
+def test_comparable_is_the_paired_test():
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal(5)
+    values = {
+        "best": dict(enumerate(base)),
+        "shifted": dict(enumerate(base + 0.01 + 0.001 * rng.standard_normal(5))),
+        "noisy": dict(enumerate(base + 0.01 + rng.standard_normal(5))),
+    }
+    if np.mean(list(values["noisy"].values())) < base.mean():
+        values["noisy"] = {seed: value + 1.0 for seed, value in values["noisy"].items()}
+    expected = {"best"} | {
+        name for name in ("shifted", "noisy") if stats.ttest_rel(list(values[name].values()), base).pvalue > 0.05
+    }
+    assert comparable(values) == expected
+    assert "shifted" not in expected  # a small difference that is always there counts
+    assert comparable({"a": {0: 1.0}, "b": {0: 2.0}}) == {"a"}
+    assert comparable({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 2.0}}) == {"a", "b"}
+    assert comparable({}) == set()
+
+
+def row(method, seed, error, seconds, status="ok", reason=""):
+    name = "synthetic-500"
+    return {
+        "key": f"synthetic/{name}/{method}/{seed}",
+        "suite": "synthetic",
+        "dataset": name,
+        "method": method,
+        "seed": seed,
+        "status": status,
+        "reason": reason,
+        "error": error,
+        "seconds": seconds,
+        "curve": [[0.1, 0.5], [seconds or 1, error or 1]],
+    }
+
+
+ROWS = [
+    *(row("nnfn", seed, 0.0196 + 0.0001 * seed, 0.02) for seed in range(3)),
+    *(row("nuclear", seed, 0.0436 + 0.0002 * seed, 1.0) for seed in range(3)),
+    row("mcp", 0, None, None, "failed", "it | broke"),
+]
+
+
+def test_lines_hold_means_and_ratios():
+    lines = {line.method: line for line in summarise(FULL["synthetic"], ROWS)["synthetic-500"]}
+    assert lines["nnfn"].error == pytest.approx(0.0197)
+    assert lines["nnfn"].error_std == pytest.approx(0.0001)
+    assert lines["nnfn"].best_error
+    assert not lines["nuclear"].best_error
+    assert lines["nuclear"].time_ratio == pytest.approx(50)
+    assert lines["nuclear"].published_time_ratio == pytest.approx(2.1 / 0.04)
+    assert lines["nuclear"].error_ratio == pytest.approx(0.0438 / 0.0436)
+    assert lines["mcp"].error is None
+    assert lines["mcp"].reasons == ("it | broke",)
+
+
+def test_tables_say_the_same_in_three_formats():
+    suite = FULL["synthetic"]
+    made = tables.build(suite, summarise(suite, ROWS))
+    text = tables.markdown(made)
+    assert "**0.0197 ± 0.0001**" in text
+    assert "it / broke" in text
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    assert len(widths) == 1
+    tex = tables.latex(made)
+    assert r"\textbf{0.0197 $\pm$ 0.0001}" in tex
+    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 1
+    (nuclear,) = (line for line in csv.DictReader(io.StringIO(tables.as_csv(made))) if line["method"] == "nuclear")
+    assert float(nuclear["test NMSE"]) == pytest.approx(0.0438)
+    assert float(nuclear["paper"]) == 0.0436
+    assert nuclear["best error"] == "0"
