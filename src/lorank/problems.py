@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank import kernels
+from lorank.errors import InputError
 from lorank.linalg import Factors, Frame, balance, pad
 from lorank.observations import Lines, Observations
-from lorank.regularizers import Factored, Spectral
+from lorank.regularizers import Factored, GraphLaplacian, KernelPrior, Spectral, Whitening
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +39,9 @@ class Problem:
         With it, X_ij = offset + a_i + b_j + <w_i, h_j>, and weight/2 (||a||^2 + ||b||^2) is added.
     n_jobs : int, optional
         Threads; None for all cores.
+    row_graph, col_graph : GraphLaplacian or KernelPrior, optional
+        What is known of rows or columns beforehand: gamma/2 tr(X^T L X) is added, or the regularizer is taken at the
+        whitened factor. Not together with biases.
     """
 
     observations: Observations
@@ -45,6 +49,8 @@ class Problem:
     rank: int
     bias_weight: float | None = None
     n_jobs: int | None = None
+    row_graph: GraphLaplacian | KernelPrior | None = None
+    col_graph: GraphLaplacian | KernelPrior | None = None
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +59,29 @@ class Problem:
     @property
     def biased(self) -> bool:
         return self.bias_weight is not None
+
+    @property
+    def coupled(self) -> bool:
+        """Whether lines depend on each other, through a graph or a kernel."""
+        return self.row_graph is not None or self.col_graph is not None
+
+    @cached_property
+    def _terms(self) -> tuple[GraphLaplacian | Whitening | None, GraphLaplacian | Whitening | None]:
+        if self.coupled and self.biased:
+            raise InputError("Biases do not go with a graph or a kernel prior: take level and season off the data first.")
+        rows, cols = (
+            None if graph is None else graph.bind(self.fractions(transposed))
+            for graph, transposed in ((self.row_graph, False), (self.col_graph, True))
+        )
+        return rows, cols
+
+    def term(self, transposed: bool) -> GraphLaplacian | Whitening | None:
+        """The graph or kernel of the rows, or of the columns when transposed."""
+        return self._terms[transposed]
+
+    def fractions(self, transposed: bool) -> Array:
+        """How much of each row (column when transposed) was observed."""
+        return np.diff(self.lines(transposed).pointers) / self.observations.shape[not transposed]
 
     @cached_property
     def mean(self) -> float:
@@ -152,12 +181,28 @@ class Problem:
 
     def frame(self, factors: Factors) -> Frame:
         """The balanced frame of the factors."""
-        return balance(self.gram(factors.left, factors.k), self.gram(factors.right, factors.k))
+        return balance(self.prior_gram(factors), self.prior_gram(factors.transposed(), transposed=True))
+
+    def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
+        """The left factor's Gram as the regularizer sees it: W^T W, or W^T K^-1 W under a kernel prior."""
+        term = self.term(transposed)
+        return term.gram(factors.W) if isinstance(term, Whitening) else self.gram(factors.left, factors.k)
 
     def penalty(self, factors: Factors, frame: Frame) -> float:
-        """Regularizer at the balanced factors of the same X, plus the biases' ridge."""
+        """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""
         assert isinstance(self.regularizer, Factored)
-        return self.regularizer.value(frame.gram, frame.gram) + self.bias_penalty(factors)
+        return (
+            self.regularizer.value(frame.gram, frame.gram) + self.bias_penalty(factors) + self.graph_penalty(factors)
+        )
+
+    def graph_penalty(self, factors: Factors) -> float:
+        """gamma/2 tr(X^T L X) of the rows' graph, plus that of the columns'."""
+        total = 0.0
+        for side, transposed in ((factors, False), (factors.transposed(), True)):
+            term = self.term(transposed)
+            if isinstance(term, GraphLaplacian):
+                total += term.energy(side.W, self.gram(side.right, side.k))
+        return total
 
     def bias_penalty(self, factors: Factors) -> float:
         if self.bias_weight is None:

@@ -25,8 +25,9 @@ import numpy.typing as npt
 from lorank.linalg import Factors, Frame, balance
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
-from lorank.regularizers import Factored
+from lorank.regularizers import Factored, GraphLaplacian, KernelPrior
 from lorank.solvers.base import Solver
+from lorank.solvers.coupled import solve_half
 
 Array = npt.NDArray[Any]
 
@@ -50,6 +51,7 @@ class Alternating(Solver):
     """
 
     requires = ("value", "multipliers", "majorizer")
+    coupling = (GraphLaplacian, KernelPrior)
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)
@@ -79,16 +81,15 @@ class Alternating(Solver):
         return replace(factors, left=left, right=right)
 
     def _sweep(self, problem: Problem, factors: Factors, cautious: bool) -> AlternatingState:
-        k = factors.k
-        gram_right = problem.gram(factors.right, k)
-        frame = balance(problem.gram(factors.left, k), gram_right)
+        gram_right = problem.prior_gram(factors.transposed(), transposed=True)
+        frame = balance(problem.prior_gram(factors), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious)
-        left, _ = problem.solve_left(factors, ridge, pull)
+        left, _ = solve_half(problem, factors, ridge, pull)
         factors = replace(factors, left=left)
 
-        frame = balance(problem.gram(left, k), gram_right)
+        frame = balance(problem.prior_gram(factors), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
-        right, loss = problem.solve_left(factors.transposed(), ridge, pull, transposed=True)
+        right, loss = solve_half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
         frame = problem.frame(factors)

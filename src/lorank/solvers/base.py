@@ -51,6 +51,8 @@ class Solver(ABC):
 
     # Methods that the regularizer must have, by name.
     requires: ClassVar[tuple[str, ...]] = ()
+    # Kinds of graphs and priors on rows and columns that it takes into account.
+    coupling: ClassVar[tuple[type, ...]] = ()
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
@@ -60,6 +62,9 @@ class Solver(ABC):
                 f"The solver {type(self).__name__} needs a regularizer with {' and '.join(lacking)}; "
                 f"{type(problem.regularizer).__name__} has not."
             )
+        for graph in (problem.row_graph, problem.col_graph):
+            if graph is not None and not isinstance(graph, self.coupling):
+                raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
 
     @abstractmethod
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> Any:
