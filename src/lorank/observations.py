@@ -98,12 +98,12 @@ class Observations:
                 len(col_ids) if col_ids is not None else int(cols.max(initial=-1)) + 1,
             )
         shape = (int(shape[0]), int(shape[1]))
-        _check_shape(shape)
-        _check_values(values)
         for name, index, size in (("Row", rows, shape[0]), ("Column", cols, shape[1])):
             if index.size and (index.min() < 0 or index.max() >= size):
                 wrong = index.min() if index.min() < 0 else index.max()
-                raise InputError(f"{name} index {wrong} is outside 0..{size - 1}.")
+                raise InputError(f"{name} index {wrong} is outside 0..{max(size - 1, 0)}.")
+        _check_shape(shape)
+        _check_values(values)
         index_type = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
         pointers = np.zeros(shape[1] + 1, np.int64)
         indices, moved = np.empty(values.size, index_type), np.empty_like(values)

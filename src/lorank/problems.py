@@ -1,6 +1,9 @@
 """A problem: what was seen, and what is preferred among the matrices that fit it.
 
-    F = 1/2 sum over observed (i, j) of (X_ij - O_ij)^2 + regularizer(X) (+ weight/2 (||a||^2 + ||b||^2) for biases)
+    F = 1/2 sum over observed (i, j) of (X_ij - O_ij)^2 + regularizer(X)
+
+and with biases weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2) more. The offset needs its ridge: without one, NNFN at theta 1
+could hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
 
 All arithmetic on observed entries happens here, through the kernels, on as many threads as the problem is given.
 """
@@ -36,7 +39,7 @@ class Problem:
     rank : int
         Width k of the factors, or the largest rank of a spectral solver.
     bias_weight : float, optional
-        With it, X_ij = offset + a_i + b_j + <w_i, h_j>, and weight/2 (||a||^2 + ||b||^2) is added.
+        With it, X_ij = offset + a_i + b_j + <w_i, h_j>, and their ridge is added.
     n_jobs : int, optional
         Threads; None for all cores.
     row_graph, col_graph : GraphLaplacian or KernelPrior, optional
@@ -89,16 +92,19 @@ class Problem:
         return float(self.observations.values.mean(dtype=np.float64))
 
     def random_start(self, seed: int | None) -> Factors:
-        """Factors of independent normal entries, in half the scale of the data."""
+        """Factors of independent normal entries, in half the scale of the data; zero where nothing was seen."""
         rng = np.random.default_rng(seed)
         values = self.observations.values
         offset = self.mean if self.biased else 0.0
-        size = float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64)) or 1.0
-        scale = 0.5 * np.sqrt(size / np.sqrt(self.rank))
+        typical = float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64)) or 1.0
+        scale = 0.5 * np.sqrt(typical / np.sqrt(self.rank))
         left, right = (
-            pad((scale * rng.standard_normal((lines, self.rank))).astype(values.dtype))
-            for lines in self.observations.shape
+            pad((scale * rng.standard_normal((size, self.rank))).astype(values.dtype))
+            for size in self.observations.shape
         )
+        for side, transposed in ((left, False), (right, True)):
+            # Nothing is known of a line that was never seen: it is zero, and stays so.
+            side[np.diff(self.lines(transposed).pointers) == 0] = 0
         return Factors(left, right, self.rank, self.biased, offset)
 
     # Factored problems: the same three calls serve rows and columns, by the factors or their transpose.
@@ -208,21 +214,29 @@ class Problem:
         if self.bias_weight is None:
             return 0.0
         squares = sum(float(np.sum(b.astype(np.float64) ** 2)) for b in (factors.row_bias, factors.col_bias))
-        return self.bias_weight / 2 * squares
+        return self.bias_weight / 2 * (squares + (factors.offset - self.mean) ** 2)
 
     def recentred(self, factors: Factors) -> Factors:
-        """The same X with biases of mean zero: what they had in common goes into the offset, which costs nothing."""
+        """The same X with what the biases have in common moved into the offset, as far as the ridge likes it."""
         if not self.biased:
             return factors
-        k, offset = factors.k, factors.offset
-        sides = []
-        for side in (factors.left, factors.right):
-            shift = float(side[:, k].mean(dtype=np.float64))
-            side = side.copy()
-            side[:, k] -= side.dtype.type(shift)
-            offset += shift
-            sides.append(side)
-        return replace(factors, left=sides[0], right=sides[1], offset=offset)
+        k = factors.k
+        left, right = factors.left.copy(), factors.right.copy()
+        rows, cols, offset = self.centred_biases(factors.row_bias, factors.col_bias, factors.offset)
+        left[:, k], right[:, k] = rows, cols
+        return replace(factors, left=left, right=right, offset=offset)
+
+    def centred_biases(self, rows: Array, cols: Array, offset: float) -> tuple[Array, Array, float]:
+        """Constants moved from the biases to the offset such that a_i + b_j + offset stays and the ridge is smallest.
+
+        The minimum of sum (a_i - s)^2 + sum (b_j - t)^2 + (offset + s + t - mean)^2 over s and t has, with
+        T = offset + s + t - mean, s = mean(a) - T/m and t = mean(b) - T/n.
+        """
+        m, n = len(rows), len(cols)
+        middle_row, middle_col = float(rows.mean(dtype=np.float64)), float(cols.mean(dtype=np.float64))
+        T = (offset - self.mean + middle_row + middle_col) / (1 + 1 / m + 1 / n)
+        shift_rows, shift_cols = middle_row - T / m, middle_col - T / n
+        return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
 
     def loss(self, factors: Factors) -> float:
         """1/2 sum of squared residuals over the observed entries."""

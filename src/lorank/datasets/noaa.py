@@ -20,7 +20,7 @@ WIDTH = 124  # station (11), blank, year (4), then twelve times value (6) and th
 
 
 class Stations(NamedTuple):
-    """The station list: ids such as USH00011084, and where they are in degrees."""
+    """The station list: ids (USH and eight digits), and where they are in degrees."""
 
     station: Array
     latitude: npt.NDArray[np.float64]

@@ -66,7 +66,7 @@ class MatrixCompletion(BaseEstimator):
     singular_values_ : array
         Of W H^T, descending.
     rank_ : int
-        How many of them are above 1e-3 of the largest.
+        How many of them are above a hundredth of the largest.
     history_ : dict of arrays
         iteration, seconds, objective, rank, validation.
     result_ : Result
@@ -182,7 +182,7 @@ class MatrixCompletion(BaseEstimator):
         right = _find(cols, self.observations_.col_ids, n, "column")
         if left.size != right.size and 1 not in (left.size, right.size):
             raise InputError(f"As many rows as columns are needed to predict; there are {left.size} and {right.size}.")
-        left, right = np.broadcast_arrays(left, right)
+        left, right = (np.ascontiguousarray(side) for side in np.broadcast_arrays(left, right))
         return self.result_.factors.predict(left, right, Workers(self.n_jobs))
 
     def complete(self) -> Array:

@@ -14,7 +14,7 @@ from lorank.errors import MemoryLimitError
 Array = npt.NDArray[Any]
 
 # A direction counts towards the rank while its singular value is above this part of the largest.
-RANK_TOLERANCE = 1e-3
+RANK_TOLERANCE = 1e-2
 
 
 def padded_width(k: int) -> int:

@@ -107,7 +107,7 @@ class Separable(Spectral):
         x = np.zeros_like(z)
         alive = z > self.threshold(step)
         # A concave penalty never pushes a value up; rounding might.
-        x[alive] = np.clip(self.shrink(z[alive], step), 0.0, z[alive])
+        x[alive] = np.minimum(self.shrink(z[alive], step), z[alive])
         return x
 
 

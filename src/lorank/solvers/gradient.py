@@ -53,7 +53,7 @@ class GradientDescent(Solver):
 
     def step(self, problem: Problem, state: GradientState) -> GradientState:
         left, right, offset = _gradient(problem, state.factors)
-        squares = sum(float(np.sum(g.astype(np.float64) ** 2)) for g in (left, right)) + offset**2
+        squares = sum(float(np.sum(g.astype(np.float64) ** 2)) for g in (left, right))
         length = state.step
         for _ in range(MOST_HALVINGS):
             now = state.factors
@@ -61,8 +61,8 @@ class GradientDescent(Solver):
                 now,
                 left=now.left - now.dtype.type(length) * left,
                 right=now.right - now.dtype.type(length) * right,
-                # The offset is one number for all entries: its curvature is their count.
-                offset=now.offset - offset / problem.observations.nnz,
+                # The offset is one number for all entries: its curvature is their count. It shrinks with the rest.
+                offset=now.offset - min(1.0, length / state.step) * offset / problem.observations.nnz,
             )
             objective, rank = _evaluate(problem, moved)
             if not objective > state.objective - SUFFICIENT * length * squares:
@@ -85,7 +85,7 @@ def _gradient(problem: Problem, factors: Factors) -> tuple[Array, Array, float]:
         sides.append(slope)
     offset = 0.0
     if problem.bias_weight is not None:
-        offset = float(sides[0][:, k].sum(dtype=np.float64))
+        offset = float(sides[0][:, k].sum(dtype=np.float64)) + problem.bias_weight * (factors.offset - problem.mean)
         for slope, side in zip(sides, (factors.left, factors.right)):
             slope[:, k] += side.dtype.type(problem.bias_weight) * side[:, k]
     return sides[0], sides[1], offset

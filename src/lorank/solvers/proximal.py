@@ -160,7 +160,9 @@ def _entries(problem: Problem, U: Array, sigma: Array, V: Array) -> Array:
 
 def _objective(problem: Problem, sigma: Array, entries: Array, bias: Array) -> float:
     residual = (problem.observations.values - entries - _bias_entries(problem, bias)).astype(np.float64)
-    ridge = 0.5 * (problem.bias_weight or 0.0) * float(np.sum(bias[1:] ** 2))
+    ridge = 0.0
+    if problem.bias_weight is not None:
+        ridge = 0.5 * problem.bias_weight * float(np.sum(bias[1:] ** 2) + (bias[0] - problem.mean) ** 2)
     assert isinstance(problem.regularizer, Spectral)
     return 0.5 * float(residual @ residual) + problem.regularizer.value(sigma) + ridge
 
@@ -200,8 +202,5 @@ def _updated_bias(problem: Problem, bias: Array, target: Array) -> Array:
         sums = np.bincount(index, weights=target - offset - other[other_index], minlength=len(side))
         # With no weight, a line without observations keeps bias 0 instead of 0 / 0.
         side[:] = sums / np.maximum(np.bincount(index, minlength=len(side)) + problem.bias_weight, 1e-12)
-    for side in (rows, cols):
-        shift = side.mean()
-        side -= shift
-        offset += shift
+    rows, cols, offset = problem.centred_biases(rows, cols, offset)
     return np.concatenate([[offset], rows, cols])

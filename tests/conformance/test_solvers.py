@@ -1,0 +1,201 @@
+"""One class of tests that every solver passes, on every problem that it can take."""
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from lorank.linalg import Factors
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.regularizers import NNFN, FactoredNNFN, FactoredNuclear, Nuclear
+from lorank.solvers import Alternating, GradientDescent, ProximalGradient, Status, Stopping, solve
+
+FACTORED = [FactoredNNFN(lam=0.5), FactoredNNFN(lam=0.5, theta=0.4), FactoredNuclear(lam=0.5), FactoredNuclear(lam=0.0)]
+SPECTRAL = [NNFN(lam=0.5), NNFN(lam=0.5, theta=0.4), Nuclear(lam=0.5)]
+CASES = [
+    *[(Alternating(), regularizer) for regularizer in FACTORED],
+    *[(GradientDescent(), regularizer) for regularizer in FACTORED],
+    *[(ProximalGradient(), regularizer) for regularizer in SPECTRAL],
+    *[(ProximalGradient(accelerate=False), NNFN(lam=0.5))],
+]
+
+
+def name_of(case):
+    return f"{type(case[0]).__name__}-{case[1]}"
+
+
+def quiet_solve(*args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve(*args, **kwargs)
+
+
+@dataclass
+class PoisonedSolver:
+    """A solver whose fourth step gives NaN."""
+
+    solver: object
+    steps: int = 0
+    requires = ()
+
+    def check(self, problem):
+        pass
+
+    def init(self, problem, start, seed):
+        return self.solver.init(problem, start, seed)
+
+    def finish(self, problem, state):
+        return self.solver.finish(problem, state)
+
+    def step(self, problem, state):
+        self.steps += 1
+        following = self.solver.step(problem, state)
+        return replace(following, objective=np.nan) if self.steps == 4 else following
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+class TestConformance:
+    """`case` is a solver and a regularizer."""
+
+    @pytest.fixture
+    def problem(self, case, small_problem):
+        return Problem(small_problem.train, case[1], rank=5, n_jobs=1)
+
+    def test_decreases_monotonically(self, case, problem):
+        result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(tol=1e-9, max_iter=60))
+        objective = np.array(result.history.objective)
+        assert np.all(np.diff(objective) <= 1e-10 * np.abs(objective[:-1]))
+
+    def test_decreases_monotonically_with_biases(self, case, problem):
+        problem = replace(problem, bias_weight=0.3)
+        result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(tol=1e-9, max_iter=60))
+        objective = np.array(result.history.objective)
+        assert np.all(np.diff(objective) <= 1e-10 * np.abs(objective[:-1]))
+        assert result.factors.biased
+
+    def test_objective_is_that_of_the_factors(self, case, problem):
+        result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(max_iter=30))
+        sigma = result.factors.singular_values()
+        spectral = case[1].spectral() if hasattr(case[1], "spectral") else case[1]
+        F = problem.loss(result.factors) + spectral.value(sigma)
+        if isinstance(case[0], GradientDescent):  # its factors are not balanced, so its F is above that of X
+            assert result.objective >= F - 1e-9 * F
+        else:
+            assert result.objective == pytest.approx(F, rel=1e-6)
+
+    def test_converged_means_stationary(self, case, problem):
+        """Theorem 2: the limit is a fixed point of the proximal step of the spectral problem."""
+        if isinstance(case[1], FactoredNuclear) and case[1].lam == 0:
+            pytest.skip("without a regularizer the factors may run away from rows with few entries")
+        tol = 1e-9 if not isinstance(case[0], GradientDescent) else 1e-8
+        result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(tol=tol, max_iter=6000))
+        assert result.success
+        X, seen = result.factors.dense(), problem.observations
+        Z = X.copy()
+        Z[seen.rows, seen.cols] = seen.values
+        spectral = case[1].spectral() if hasattr(case[1], "spectral") else case[1]
+        U, sigma, Vt = np.linalg.svd(Z)
+        shrunk = spectral.prox(sigma, 1.0)
+        shrunk[problem.rank :] = 0
+        residual = np.linalg.norm((U * shrunk) @ Vt - X) / np.linalg.norm(X)
+        assert residual < (2e-3 if not isinstance(case[0], GradientDescent) else 1e-2)
+
+    def test_recovers_the_matrix(self, case, problem, small_problem):
+        weak = replace(case[1], lam=min(case[1].lam, 0.05))
+        problem = replace(problem, rank=3, regularizer=weak)
+        result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(tol=1e-6, max_iter=3000))
+        assert small_problem.nmse(result.factors.W, result.factors.H) < 0.035
+
+    def test_warns_when_it_did_not_converge(self, case, problem):
+        with pytest.warns(ConvergenceWarning, match="limit of 2 iterations"):
+            result = solve(case[0], problem, seed=0, stopping=Stopping(max_iter=2))
+        assert result.status is Status.MAX_ITER
+        assert not result.success
+
+    def test_warm_restart_is_quick(self, case, problem):
+        first = quiet_solve(case[0], problem, seed=0, stopping=Stopping(tol=1e-6, max_iter=3000))
+        tol = 1e-4 if isinstance(case[0], GradientDescent) else 1e-5  # which has to find its step length anew
+        again = quiet_solve(case[0], problem, start=first.factors, stopping=Stopping(tol=tol))
+        assert again.n_iter <= 2
+        assert again.objective <= first.objective * (1 + 1e-9)
+
+    def test_same_seed_same_bits_on_any_threads(self, case, problem):
+        runs = [
+            quiet_solve(case[0], replace(problem, n_jobs=jobs), seed=7, stopping=Stopping(max_iter=12))
+            for jobs in (1, 2, 2)
+        ]
+        assert len({run.factors.left.tobytes() + run.factors.right.tobytes() for run in runs}) == 1
+
+    def test_float32_is_close(self, case, problem):
+        stopping = Stopping(tol=1e-5, max_iter=2000)
+        double = quiet_solve(case[0], problem, seed=0, stopping=stopping)
+        single = quiet_solve(
+            case[0], replace(problem, observations=problem.observations.astype("float32")), seed=0, stopping=stopping
+        )
+        assert single.factors.dtype == np.float32
+        assert single.objective == pytest.approx(double.objective, rel=2e-2)
+
+    def test_a_nan_ends_as_diverged_with_the_last_finite_point(self, case, problem):
+        with pytest.warns(ConvergenceWarning, match="iteration 4"):
+            result = solve(PoisonedSolver(case[0]), problem, seed=0, stopping=Stopping(tol=0, max_iter=20))
+        assert result.status is Status.DIVERGED
+        assert np.isfinite(result.objective)
+        assert result.factors.is_finite()
+        assert len(result.history) == 3
+
+    def test_rows_and_columns_that_were_never_seen(self, case):
+        X = np.outer(np.arange(1.0, 9.0), np.arange(1.0, 7.0))
+        X[3], X[:, 2] = np.nan, np.nan
+        seen = Observations.from_dense(X)
+        plain = quiet_solve(case[0], Problem(seen, case[1], 2, n_jobs=1), seed=0, stopping=Stopping(max_iter=300))
+        assert np.abs(plain.factors.dense()[3]).max() < 1e-8
+        assert np.abs(plain.factors.dense()[:, 2]).max() < 1e-8
+        biased = quiet_solve(
+            case[0], Problem(seen, case[1], 2, 0.1, n_jobs=1), seed=0, stopping=Stopping(max_iter=300)
+        ).factors
+        assert np.isfinite(biased.dense()).all()
+        expected = biased.offset + biased.row_bias[3] + biased.col_bias
+        np.testing.assert_allclose(biased.dense()[3], expected, atol=1e-8)
+
+
+def test_solver_refuses_a_regularizer_that_lacks_something(small_problem):
+    from lorank.errors import InputError
+
+    with pytest.raises(InputError, match=r"Alternating needs a regularizer with multipliers and majorizer; NNFN"):
+        solve(Alternating(), Problem(small_problem.train, NNFN(lam=1.0), 3))
+    with pytest.raises(InputError, match="prox and threshold"):
+        solve(ProximalGradient(), Problem(small_problem.train, FactoredNNFN(lam=1.0), 3))
+
+
+def test_known_optimum_of_the_nuclear_norm():
+    """With every entry observed the minimiser is the soft-thresholded SVD."""
+    Z = np.random.default_rng(0).standard_normal((30, 20))
+    U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+    best = (U * np.maximum(sigma - 2.0, 0)) @ Vt
+    for solver, regularizer in ((Alternating(), FactoredNuclear(lam=2.0)), (ProximalGradient(), Nuclear(lam=2.0))):
+        problem = Problem(Observations.from_dense(Z), regularizer, 20, n_jobs=1)
+        result = quiet_solve(solver, problem, seed=0, stopping=Stopping(tol=1e-12, max_iter=2000))
+        np.testing.assert_allclose(result.factors.dense(), best, atol=2e-3)
+
+
+def test_known_optimum_of_nnfn():
+    """With every entry observed the minimiser is the proximal point, which is known in closed form."""
+    Z = np.random.default_rng(0).standard_normal((30, 20))
+    U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+    best = NNFN(lam=2.0)
+    expected = (U * best.prox(sigma, 1.0)) @ Vt
+    problem = Problem(Observations.from_dense(Z), FactoredNNFN(lam=2.0), 20, n_jobs=1)
+    result = quiet_solve(Alternating(), problem, seed=0, stopping=Stopping(tol=1e-13, max_iter=3000))
+    np.testing.assert_allclose(result.factors.dense(), expected, atol=5e-3)
+
+
+def test_factors_come_back_balanced(small_problem):
+    problem = Problem(small_problem.train, FactoredNNFN(lam=0.5), 5)
+    factors = solve(Alternating(), problem, seed=0).factors
+    sigma = factors.singular_values()
+    np.testing.assert_allclose(factors.W.T @ factors.W, np.diag(sigma), atol=1e-6 * sigma[0])
+    np.testing.assert_allclose(factors.H.T @ factors.H, np.diag(sigma), atol=1e-6 * sigma[0])
+    assert isinstance(factors, Factors)

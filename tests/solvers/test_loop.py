@@ -1,0 +1,167 @@
+"""The loop: limits, callbacks, early stopping, Ctrl-C, checkpoints."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from lorank.errors import InputError
+from lorank.problems import Problem
+from lorank.regularizers import NNFN, FactoredNNFN
+from lorank.solvers import Alternating, Checkpoint, GradientDescent, ProximalGradient, Status, Stopping, solve
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def problem(small_problem):
+    return Problem(small_problem.train, FactoredNNFN(lam=0.1), 6, n_jobs=1)
+
+
+def test_history_has_a_row_per_iteration(problem, small_problem):
+    result = solve(Alternating(), problem, validation=small_problem.validation, seed=0)
+    columns = result.history.arrays()
+    assert set(columns) == {"iteration", "seconds", "objective", "rank", "validation"}
+    assert columns["iteration"].tolist() == list(range(1, result.n_iter + 1))
+    assert np.all(np.diff(columns["seconds"]) > 0)
+    assert np.isfinite(columns["validation"]).all()
+
+
+def test_best_iterate_on_the_validation_set_is_kept(problem, small_problem):
+    """Over-fitting on purpose: rank 5 for 3 without shrinkage gets worse on held-out entries while F still falls."""
+    loose = Problem(small_problem.train, FactoredNNFN(lam=1e-4), 5, n_jobs=1)
+    seen = []
+    result = solve(
+        Alternating(),
+        loose,
+        validation=small_problem.validation,
+        seed=0,
+        stopping=Stopping(tol=0, max_iter=200, patience=3),
+        callbacks=[lambda progress: seen.append(progress.factors)],
+    )
+    errors = result.history.validation
+    best = int(np.argmin(errors))
+    assert result.status is Status.STOPPED
+    assert best == len(errors) - 4
+    assert f"iteration {best + 1}" in result.message
+    assert result.objective == result.history.objective[best]
+    np.testing.assert_allclose(result.factors.dense(), seen[best].dense(), atol=1e-6)
+
+
+def test_time_limit(problem):
+    result = solve(GradientDescent(), problem, seed=0, stopping=Stopping(tol=0, max_iter=10**6, max_seconds=0.05))
+    assert result.status is Status.TIME_LIMIT
+    assert "0.05 s" in result.message
+
+
+def test_callbacks_see_progress_and_can_stop(problem):
+    rows = []
+
+    def third(progress):
+        rows.append(progress)
+        return progress.iteration == 3
+
+    other = []
+    result = solve(Alternating(), problem, seed=0, stopping=Stopping(tol=0), callbacks=[third, other.append])
+    assert result.status is Status.STOPPED
+    assert [row.iteration for row in rows] == [1, 2, 3]
+    assert len(other) == 3  # one callback's wish to stop does not keep the others from being called
+
+
+def test_the_clock_does_not_count_callbacks(problem):
+    import time
+
+    result = solve(
+        Alternating(), problem, seed=0, stopping=Stopping(max_iter=3), callbacks=[lambda progress: time.sleep(0.5)]
+    )
+    assert result.seconds < 0.75
+
+
+def test_ctrl_c_gives_the_best_so_far(problem):
+    def interrupt(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    result = solve(Alternating(), problem, seed=0, stopping=Stopping(tol=0), callbacks=[interrupt])
+    assert result.status is Status.STOPPED
+    assert result.n_iter == 3
+    assert "Interrupted" in result.message
+    assert np.isfinite(result.objective)
+
+
+@pytest.mark.parametrize(
+    ("solver", "regularizer"),
+    [
+        (Alternating(), FactoredNNFN(lam=0.1)),
+        (GradientDescent(), FactoredNNFN(lam=0.1)),
+        (ProximalGradient(), NNFN(lam=0.1)),
+    ],
+)
+@pytest.mark.parametrize("bias_weight", [None, 0.2])
+def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regularizer, bias_weight):
+    problem = Problem(small_problem.train, regularizer, 5, bias_weight, n_jobs=1)
+    stopping = Stopping(tol=1e-7, max_iter=80)
+    whole = solve(solver, problem, seed=0, stopping=stopping, validation=small_problem.validation)
+    path = tmp_path / "fit.npz"
+
+    def interrupt(progress):
+        if progress.iteration == 7:
+            raise KeyboardInterrupt
+
+    cut = solve(
+        solver,
+        problem,
+        seed=0,
+        stopping=stopping,
+        validation=small_problem.validation,
+        callbacks=[interrupt],
+        checkpoint=Checkpoint(path),
+    )
+    assert cut.status is Status.STOPPED
+    assert path.exists()
+    resumed = solve(
+        solver, problem, seed=99, stopping=stopping, validation=small_problem.validation, checkpoint=Checkpoint(path)
+    )
+    assert resumed.factors.left.tobytes() == whole.factors.left.tobytes()
+    assert resumed.factors.right.tobytes() == whole.factors.right.tobytes()
+    assert resumed.history.objective == whole.history.objective
+    assert resumed.status is whole.status
+
+
+def test_a_checkpoint_goes_when_the_fit_is_done(tmp_path, problem):
+    path = tmp_path / "fit.npz"
+    result = solve(Alternating(), problem, seed=0, checkpoint=Checkpoint(path, seconds=0))
+    assert result.success
+    assert not path.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints_of_another_fit_or_broken_ones_are_refused(tmp_path, problem):
+    path = tmp_path / "fit.npz"
+    solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=2, tol=0), checkpoint=Checkpoint(path, "this"))
+    with pytest.raises(InputError, match="belongs to another fit"):
+        solve(Alternating(), problem, seed=0, checkpoint=Checkpoint(path, "that"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="cannot be read"):
+        solve(Alternating(), problem, seed=0, checkpoint=Checkpoint(path, "this"))
+
+
+def test_a_crash_while_saving_keeps_the_old_checkpoint(tmp_path, problem, monkeypatch):
+    path = tmp_path / "fit.npz"
+    solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=2, tol=0), checkpoint=Checkpoint(path))
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space"):
+        solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=4, tol=0), checkpoint=Checkpoint(path))
+    assert path.read_bytes() == before
+
+
+def test_no_warning_when_converged(problem):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert solve(Alternating(), problem, seed=0).status is Status.CONVERGED
