@@ -8,7 +8,7 @@ from typing import Any
 
 from lorank.errors import InputError
 from lorank.regularizers import NNFN, FactoredNNFN, FactoredNuclear, Nuclear
-from lorank.solvers import Alternating, GradientDescent, ProximalGradient, Solver
+from lorank.solvers import GRALS, Alternating, GradientDescent, ProximalGradient, Solver
 
 _FACTORED: Mapping[str, Callable[[], Solver]] = {"alternating": Alternating, "gradient": GradientDescent}
 _SPECTRAL: Mapping[str, Callable[[], Solver]] = {
@@ -57,6 +57,13 @@ CATALOGUE: Mapping[str, Method] = {
         ),
         Method("nnfn-prox", "lam (||X||_* - theta ||X||_F)", NNFN, ("lam", "theta"), _SPECTRAL),
         Method("factored-nuclear", "lam/2 (||W||_F^2 + ||H||_F^2)", FactoredNuclear, ("lam",), _FACTORED),
+        Method(
+            "grals",
+            "lam/2 (||W||_F^2 + ||H||_F^2) + gamma/2 tr(W^T L W)",
+            FactoredNuclear,
+            ("lam",),
+            {"grals": GRALS},
+        ),
         Method("nuclear", "lam ||X||_*", Nuclear, ("lam",), _SPECTRAL),
         Method("mf", "none: plain matrix factorization", lambda: FactoredNuclear(lam=0.0), (), _FACTORED),
     )

@@ -57,6 +57,8 @@ class Problem:
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.coupled and self.biased:
+            raise InputError("Biases do not go with a graph or a kernel prior: take level and season off the data first.")
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
 
     @property
@@ -70,8 +72,6 @@ class Problem:
 
     @cached_property
     def _terms(self) -> tuple[GraphLaplacian | Whitening | None, GraphLaplacian | Whitening | None]:
-        if self.coupled and self.biased:
-            raise InputError("Biases do not go with a graph or a kernel prior: take level and season off the data first.")
         rows, cols = (
             None if graph is None else graph.bind(self.fractions(transposed))
             for graph, transposed in ((self.row_graph, False), (self.col_graph, True))
@@ -209,6 +209,27 @@ class Problem:
             if isinstance(term, GraphLaplacian):
                 total += term.energy(side.W, self.gram(side.right, side.k))
         return total
+
+    # Spectral problems with graphs: the gradient of the graphs' terms is of low rank, like X itself.
+
+    @property
+    def lipschitz(self) -> float:
+        """A Lipschitz constant of the gradient of the smooth part: 1 of the loss, gamma ||L|| of each graph."""
+        terms = (self.term(transposed) for transposed in (False, True))
+        return 1.0 + sum(term.weight * term.norm for term in terms if isinstance(term, GraphLaplacian))
+
+    def graph_descent(self, U: Array, V: Array, step: float) -> tuple[Array, Array]:
+        """Factors of Y - step (gamma L Y + Y gamma' L') for Y = U V^T, with the graphs that there are."""
+        rows, cols = self._terms
+        step = U.dtype.type(step)
+        down = U - step * rows.dot(U).astype(U.dtype) if isinstance(rows, GraphLaplacian) else U
+        if not isinstance(cols, GraphLaplacian):
+            return down, V
+        return np.hstack([down, -step * U]), np.hstack([V, cols.dot(V).astype(V.dtype)])
+
+    def spectral_graph(self, U: Array, sigma: Array, V: Array) -> float:
+        """The graphs' terms at X = U diag(sigma) V^T."""
+        return self.graph_penalty(Factors.of(U * sigma.astype(U.dtype), V)) if self.coupled and sigma.size else 0.0
 
     def bias_penalty(self, factors: Factors) -> float:
         if self.bias_weight is None:

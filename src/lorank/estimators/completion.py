@@ -21,6 +21,7 @@ from lorank.kernels import Workers
 from lorank.linalg.factors import check_memory, effective_rank
 from lorank.observations import observe
 from lorank.problems import Problem, rmse
+from lorank.regularizers import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
@@ -56,6 +57,11 @@ class MatrixCompletion(BaseEstimator):
         Precision of factors and data; float32 halves the memory.
     verbose : bool
         Show a line of progress on standard error.
+    row_graph, col_graph : GraphLaplacian or KernelPrior, optional
+        What is known of rows or columns beforehand, by which rows that were never observed are predicted. Graphs go
+        with all methods, kernel priors with the factored ones; neither with biases.
+    graph_weight : float
+        Multiplies the weights of both.
 
     Attributes
     ----------
@@ -90,6 +96,9 @@ class MatrixCompletion(BaseEstimator):
         n_jobs: int | None = None,
         dtype: str = "float64",
         verbose: bool = False,
+        row_graph: GraphLaplacian | KernelPrior | None = None,
+        col_graph: GraphLaplacian | KernelPrior | None = None,
+        graph_weight: float = 1.0,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -104,6 +113,9 @@ class MatrixCompletion(BaseEstimator):
         self.n_jobs = n_jobs
         self.dtype = dtype
         self.verbose = verbose
+        self.row_graph = row_graph
+        self.col_graph = col_graph
+        self.graph_weight = graph_weight
 
     def fit(
         self,
@@ -146,6 +158,7 @@ class MatrixCompletion(BaseEstimator):
             self.rank,
             float(self.lam) if self.biases else None,
             self.n_jobs,
+            *(None if graph is None else graph.scaled(self.graph_weight) for graph in (self.row_graph, self.col_graph)),
         )
         saved = None
         if checkpoint is not None:
@@ -204,7 +217,7 @@ class MatrixCompletion(BaseEstimator):
     def _check_parameters(self) -> None:
         if not isinstance(self.rank, Integral) or isinstance(self.rank, bool):
             raise InputError(f"rank must be a whole number; got {self.rank!r}.")
-        for name in ("lam", "theta", "tol"):
+        for name in ("lam", "theta", "tol", "graph_weight"):
             if not isinstance(getattr(self, name), Real):
                 raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
         if not self.tol >= 0:

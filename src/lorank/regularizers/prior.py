@@ -8,6 +8,7 @@ would, W_new = K_new K^-1 W, also at places that were not there when the model w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -161,8 +162,14 @@ class Whitening:
         others = np.ones(len(W), bool)
         others[self.observed] = False
         if others.any():
-            W[others] = self.at(self.prior.points[others], U)
+            W[others] = self._unobserved_root @ U
         return W
+
+    @cached_property
+    def _unobserved_root(self) -> Array:
+        others = np.ones(self.prior.size, bool)
+        others[self.observed] = False
+        return self.prior.covariance(self.prior.points[others], self.anchors) @ self.lift
 
     def at(self, points: Array, U: Array) -> Array:
         """Rows (q, k) at other points (q, d)."""

@@ -4,7 +4,7 @@
 
 X is kept as U diag(sigma) V^T and Z as low rank + sparse, so that an iteration costs O(nnz r + (m + n) r^2). Only
 singular values above the regularizer's threshold are computed, from a warm start. The step is 1, since the gradient of
-the loss is 1-Lipschitz. F never increases: a step that would raise it is done again without momentum and with a more
+the loss is 1-Lipschitz; a graph, whose gradient gamma L Y is of low rank too, makes it 1 / (1 + gamma ||L||). F never increases: a step that would raise it is done again without momentum and with a more
 exact SVD.
 """
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
 from lorank.problems import Problem
-from lorank.regularizers import Spectral
+from lorank.regularizers import GraphLaplacian, Spectral
 from lorank.solvers.base import Solver
 
 Array = npt.NDArray[Any]
@@ -73,6 +73,7 @@ class ProximalGradient(Solver):
     """
 
     requires = ("value", "prox", "threshold")
+    coupling = (GraphLaplacian,)
 
     def __init__(self, accelerate: bool = True) -> None:
         self.accelerate = accelerate
@@ -91,7 +92,7 @@ class ProximalGradient(Solver):
             if problem.biased:
                 bias = np.concatenate([[start.offset], start.row_bias, start.col_bias])
         entries = _entries(problem, U, sigma, V)
-        objective = _objective(problem, sigma, entries, bias)
+        objective = _objective(problem, sigma, entries, bias) + problem.spectral_graph(U, sigma, V)
         rng = np.random.default_rng(seed)
         subspace = np.hstack([V, rng.standard_normal((n, min(4, n))).astype(dtype)])
         subspace = np.linalg.qr(subspace)[0].astype(dtype)
@@ -119,6 +120,10 @@ class ProximalGradient(Solver):
             U, V = now, state.V
         model = state.entries + dtype.type(beta) * (state.entries - state.entries_before)
         residual = observations.values - model - _bias_entries(problem, state.bias)
+        step = 1 / problem.lipschitz
+        if problem.coupled:
+            residual = dtype.type(step) * residual
+            U, V = problem.graph_descent(U, V, step)
         Z = SparsePlusLowRank(
             U,
             V,
@@ -127,13 +132,13 @@ class ProximalGradient(Solver):
             problem.workers,
         )
         rng = np.random.default_rng(state.iteration)
-        found = truncated_svd(Z, state.subspace, problem.regularizer.threshold(1.0), problem.rank, rng, tol)
-        sigma = problem.regularizer.prox(found.sigma.astype(np.float64), 1.0)
+        found = truncated_svd(Z, state.subspace, problem.regularizer.threshold(step), problem.rank, rng, tol)
+        sigma = problem.regularizer.prox(found.sigma.astype(np.float64), step)
         alive = max(1, int(np.count_nonzero(sigma)))
         U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
         entries = _entries(problem, U, sigma, V)
         bias = _updated_bias(problem, state.bias, observations.values - entries)
-        objective = _objective(problem, sigma, entries, bias)
+        objective = _objective(problem, sigma, entries, bias) + problem.spectral_graph(U, sigma, V)
         return ProximalState(
             U,
             sigma,
