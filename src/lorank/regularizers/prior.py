@@ -119,7 +119,7 @@ class KernelPrior:
             # New rows are K_new K^-1 C = K_new S C / values, since C^T S C = diag(values).
             return Whitening(self, observed, share, C, values, seen, share[:, None] * C / values)
         # Nystrom: K is replaced by K_mp K_pp^-1 K_pm, whose nugget is part of the noise.
-        inducing = seen[_spread(seen, INDUCING)]
+        inducing = seen[spread(seen, INDUCING)]
         Kpp = self.covariance(inducing, inducing)
         variances, P = _kept(*scipy.linalg.eigh(Kpp))
         P = P / np.sqrt(variances)
@@ -175,6 +175,12 @@ class Whitening:
         """Rows (q, k) at other points (q, d)."""
         return self.prior.covariance(points, self.anchors) @ (self.lift @ U)
 
+    def variance(self, points: Array) -> Array:
+        """What the observed rows leave unknown at points (q, d): K(x, x) - k_x K^-1 k_x, nugget included."""
+        whole = (1 + self.prior.nugget) / self.prior.weight
+        root = self.prior.covariance(points, self.anchors) @ self.lift
+        return np.maximum(whole - np.sum(root**2, axis=1), 0.0)
+
     def gram(self, W: Array) -> Array:
         """U^T U = W^T K^-1 W (k, k), which is what the regularizer sees."""
         U = self.latent(W)
@@ -186,7 +192,7 @@ def _kept(values: Array, vectors: Array) -> tuple[Array, Array]:
     return values[alive], vectors[:, alive]
 
 
-def _spread(points: Array, count: int) -> Array:
+def spread(points: Array, count: int) -> Array:
     """So many of the points, each the farthest from those before it: they cover the rest evenly."""
     chosen = np.zeros(count, np.int64)
     nearest = np.full(len(points), np.inf)
