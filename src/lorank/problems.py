@@ -2,8 +2,8 @@
 
     F = 1/2 sum over observed (i, j) of (X_ij - O_ij)^2 + regularizer(X)
 
-and with biases weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2) more. The offset needs its ridge: without one, NNFN at theta 1
-could hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
+and with biases weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2) more. The offset needs its ridge: without one, NNFN at
+theta 1 could hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
 
 All arithmetic on observed entries happens here, through the kernels, on as many threads as the problem is given.
 """
