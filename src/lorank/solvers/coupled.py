@@ -29,9 +29,12 @@ from lorank.regularizers import GraphLaplacian, Whitening
 Array = npt.NDArray[Any]
 Map = Callable[[Array], Array]
 
-# Conjugate gradients end when the preconditioned residual has fallen to this part of the right side, or after so many.
-TOLERANCE = 1e-3
+# Conjugate gradients end when the preconditioned residual has fallen to this part of what it was at the start (which is
+# the factor of the sweep before, so that every sweep gains a digit), or after so many iterations.
+TOLERANCE = 0.03
 MAX_ITER = 40
+# A residual of this part of the right side is rounding.
+ROUNDING = 1e-14
 
 
 def solve_half(
@@ -134,7 +137,7 @@ def conjugate_gradients(system: Map, right: Array, start: Array, precondition: M
     residual = right - system(x)
     direction = step = precondition(residual)
     now = float(np.sum(residual * step))
-    enough = TOLERANCE**2 * float(np.sum(right * precondition(right)))
+    enough = max(TOLERANCE**2 * now, ROUNDING**2 * float(np.sum(right * precondition(right))))
     for _ in range(MAX_ITER):
         if not now > enough:
             break
