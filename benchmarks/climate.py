@@ -98,7 +98,9 @@ class Task:
 
     def laplacian(self, method: str) -> Fit:
         def fit(seen: np.ndarray, s: dict[str, Any]) -> np.ndarray:
-            return self.completed(seen, method, self.graph(s["rate"]).scaled(s["weight"]), s["lam"], s.get("theta", 1.0))
+            return self.completed(
+                seen, method, self.graph(s["rate"]).scaled(s["weight"]), s["lam"], s.get("theta", 1.0)
+            )
 
         return fit
 
@@ -112,7 +114,9 @@ class Task:
 
 def methods_of(task: Task, spectral: bool) -> dict[str, tuple[list[dict[str, Any]], Fit]]:
     """Name: the settings that are tried, and the fit."""
-    paper = list(settings(rate=(2.0,), weight=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), lam=(0.001, 0.03, 0.3)))
+    paper = list(
+        settings(rate=(2.0,), weight=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), lam=(0.001, 0.03, 0.3))
+    )
     tuned = list(settings(rate=RATES, weight=WEIGHTS, lam=LAMS))
     grals = list(settings(rate=RATES, weight=(0.01, 0.1, 1.0), lam=LAMS))
     kernels = ("exponential", "matern32")
@@ -195,7 +199,9 @@ def gaps(folder: Path, seeds: int) -> None:
         "kriging month by month": (krige, lambda seen, s: task.kriging(seen, **s)),
         "NNFN without prior": (
             plain,
-            lambda seen, s: MatrixCompletion(rank=s["rank"], lam=s["lam"], random_state=0).fit(seen).result_.factors.dense(),
+            lambda seen, s: (
+                MatrixCompletion(rank=s["rank"], lam=s["lam"], random_state=0).fit(seen).result_.factors.dense()
+            ),
         ),
         "kernel prior, factored nuclear, rank 80": (prior, task.prior("factored-nuclear")),
         "kernel prior, factored NNFN, rank 80": (prior, task.prior("nnfn")),
@@ -213,7 +219,9 @@ def gaps(folder: Path, seeds: int) -> None:
             scores = [rmse(fit(shown, {**s, **months})[judge], data.values[judge]) for s in tried]
             predicted = fit(seen, tried[int(np.argmin(scores))])
             errors.append([rmse(predicted[masks[m]], data.values[masks[m]]) for m in ("never", "hidden", "both")])
-        means = " | ".join(f"{value:.4f} ± {spread:.4f}" for value, spread in zip(np.mean(errors, 0), np.std(errors, 0)))
+        means = " | ".join(
+            f"{value:.4f} ± {spread:.4f}" for value, spread in zip(np.mean(errors, 0), np.std(errors, 0))
+        )
         print(f"| {name} | {len(tried)} | {means} |", flush=True)
 
 
@@ -262,7 +270,9 @@ def _large() -> None:
         factors = model.result_.factors
         error = rmse(factors.W[others] @ factors.H.T, truth[others]) / truth[others].std()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE of unmeasured places {error:.3f}, peak {peak:.2f} GB")
+        print(
+            f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE of unmeasured places {error:.3f}, peak {peak:.2f} GB"
+        )
 
 
 def picture(folder: Path, out: Path) -> None:

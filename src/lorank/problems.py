@@ -58,7 +58,9 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.coupled and self.biased:
-            raise InputError("Biases do not go with a graph or a kernel prior: take level and season off the data first.")
+            raise InputError(
+                "Biases do not go with a graph or a kernel prior: take level and season off the data first."
+            )
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
 
     @property
@@ -197,9 +199,7 @@ class Problem:
     def penalty(self, factors: Factors, frame: Frame) -> float:
         """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""
         assert isinstance(self.regularizer, Factored)
-        return (
-            self.regularizer.value(frame.gram, frame.gram) + self.bias_penalty(factors) + self.graph_penalty(factors)
-        )
+        return self.regularizer.value(frame.gram, frame.gram) + self.bias_penalty(factors) + self.graph_penalty(factors)
 
     def graph_penalty(self, factors: Factors) -> float:
         """gamma/2 tr(X^T L X) of the rows' graph, plus that of the columns'."""

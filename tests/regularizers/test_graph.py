@@ -106,10 +106,14 @@ def test_parts_without_observations_are_counted():
         graph.bind(np.array([1.0, 0, 0, 0, 0]))
 
 
-@pytest.mark.parametrize(("kernel", "nu"), [("exponential", 0.5), ("matern12", 0.5), ("matern32", 1.5), ("matern52", 2.5)])
+@pytest.mark.parametrize(
+    ("kernel", "nu"), [("exponential", 0.5), ("matern12", 0.5), ("matern32", 1.5), ("matern52", 2.5)]
+)
 def test_kernels_are_those_of_scikit_learn(places, kernel, nu):
     prior = KernelPrior.on_earth(*places, kernel=kernel, length=0.7)
-    np.testing.assert_allclose(prior.covariance(prior.points, prior.points), Matern(0.7, nu=nu)(prior.points), atol=1e-12)
+    np.testing.assert_allclose(
+        prior.covariance(prior.points, prior.points), Matern(0.7, nu=nu)(prior.points), atol=1e-12
+    )
 
 
 def test_whitening_factors_the_covariance(places):

@@ -59,7 +59,10 @@ def lbfgs(problem, solution, balanced):
     O[seen] = problem.observations.values
     terms = [problem.term(False), problem.term(True)]
     roots = [t.expand(np.eye(len(t.values))) if hasattr(t, "expand") else np.eye(n) for t, n in zip(terms, seen.shape)]
-    L = [t.weight * (t.matrix @ np.eye(t.size)) if hasattr(t, "modes") else np.zeros((n, n)) for t, n in zip(terms, seen.shape)]
+    L = [
+        t.weight * (t.matrix @ np.eye(t.size)) if hasattr(t, "modes") else np.zeros((n, n))
+        for t, n in zip(terms, seen.shape)
+    ]
     k = solution.k
 
     def objective(x):
@@ -181,7 +184,10 @@ def test_graph_without_weight_changes_nothing_and_a_heavy_one_makes_rows_equal(f
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "both"])
-@pytest.mark.parametrize(("spectral", "factored"), [(Nuclear(lam=0.5), FactoredNuclear(lam=0.5)), (NNFN(lam=0.5, theta=0.5), FactoredNNFN(lam=0.5, theta=0.5))])
+@pytest.mark.parametrize(
+    ("spectral", "factored"),
+    [(Nuclear(lam=0.5), FactoredNuclear(lam=0.5)), (NNFN(lam=0.5, theta=0.5), FactoredNNFN(lam=0.5, theta=0.5))],
+)
 def test_proximal_gradient_with_a_graph_agrees_with_alternating(field, kind, spectral, factored):
     by_factors = solve(Alternating(), problem_of(field, kind, factored, 10), seed=0, stopping=TIGHT)
     by_values = solve(ProximalGradient(), problem_of(field, kind, spectral, 10), seed=0, stopping=Stopping(1e-10, 5000))
@@ -205,7 +211,9 @@ def test_single_precision_comes_near(field):
     _, seen, lat, lon = field
     for graph in (graphs(lat, lon)["kernel"], graphs(lat, lon)["sparse"]):
         double, single = (
-            MatrixCompletion(rank=3, lam=0.3, theta=0.5, row_graph=graph, random_state=0, dtype=dtype, tol=1e-6).fit(seen)
+            MatrixCompletion(rank=3, lam=0.3, theta=0.5, row_graph=graph, random_state=0, dtype=dtype, tol=1e-6).fit(
+                seen
+            )
             for dtype in ("float64", "float32")
         )
         np.testing.assert_allclose(single.complete(), double.complete(), atol=2e-2)

@@ -57,22 +57,24 @@ def test_never_measured_places_come_out_in_degrees(climate):
     assert not np.isnan(model.complete()).any()
     gaps = np.isnan(values[:35])
     actual = np.sqrt(np.mean((model.predict()[:35] - truth[:35])[gaps] ** 2))
-    assert np.sqrt(np.mean(model.error_[35:] ** 2)) == pytest.approx(unseen, rel=0.6)
-    assert np.sqrt(np.mean(model.error_[:35] ** 2)) == pytest.approx(actual, rel=0.6)
+    assert 0.5 < np.sqrt(np.mean(model.error_[35:] ** 2)) / unseen < 2
+    assert 0.5 < np.sqrt(np.mean(model.error_[:35] ** 2)) / actual < 2
 
 
 def test_new_coordinates_are_predicted_like_rows_without_values(climate):
     _, values, lat, lon = climate
     whole = SpatialCompletion(**FIXED).fit(values, lat, lon, MONTHS)
     fewer = SpatialCompletion(**FIXED).fit(values[:35], lat[:35], lon[:35], MONTHS)
-    np.testing.assert_allclose(fewer.predict_at(lat[35:], lon[35:]), whole.predict()[35:], atol=1e-2)
+    np.testing.assert_allclose(fewer.predict_at(lat[35:], lon[35:]), whole.predict()[35:], atol=0.05)
 
 
 def test_parameters_are_tuned_on_held_out_places(climate):
     _, values, lat, lon = climate
-    model = SpatialCompletion(nugget=0.01, lam=0.1, theta=1.0, normalisation="zscore-rows").fit(values, lat, lon)
+    model = SpatialCompletion(nugget=0.01, lam=0.1, theta=1.0, rank=3, normalisation="zscore-rows").fit(
+        values, lat, lon
+    )
     assert model.parameters_["nugget"] == 0.01
-    assert len(model.trials_) > 5
+    assert len(model.trials_) == 6
     best = min(model.trials_, key=lambda trial: trial["error"])
     assert {name: best[name] for name in model.parameters_} == model.parameters_
 
@@ -101,7 +103,7 @@ def test_xarray_comes_back_as_it_was(array, climate):
     assert filled.attrs == array.attrs
     assert filled.name == "tas"
     for name in array.coords:
-        assert filled.coords[name].equals(array.coords[name])
+        assert filled.coords[name].variable.equals(array.coords[name].variable)
     assert not np.isnan(filled.values).any()
     measured = ~np.isnan(array.values)
     assert np.array_equal(filled.values[measured], array.values[measured])
@@ -115,7 +117,9 @@ def test_grids_are_stacked_and_unstacked():
     xr = pytest.importorskip("xarray")
     rng = np.random.default_rng(0)
     lat, lon = np.arange(40.0, 30.0, -2), np.arange(-100.0, -88.0, 3)
-    field = np.sin(lat / 5)[:, None, None] * rng.standard_normal(24) + np.cos(lon / 7)[:, None] * rng.standard_normal(24)
+    field = np.sin(lat / 5)[:, None, None] * rng.standard_normal(24) + np.cos(lon / 7)[:, None] * rng.standard_normal(
+        24
+    )
     values = field + 0.01 * rng.standard_normal(field.shape)
     values[rng.random((5, 4)) < 0.3] = np.nan
     da = xr.DataArray(values, dims=("lat", "lon", "time"), coords={"lat": lat, "lon": lon, "time": np.arange(24)})
@@ -177,12 +181,14 @@ def test_interpolation_reproduces_drift_and_fields():
     np.testing.assert_allclose(interpolate(points, truth(points)[:, :1], others), truth(others)[:, :1], atol=1e-9)
     error = interpolate(points, truth(points), others) - truth(others)
     assert np.sqrt(np.mean(error[:, 1] ** 2)) < 0.12 * truth(others)[:, 1].std()
-    np.testing.assert_allclose(interpolate(points[:2], truth(points[:2]), others), np.tile(truth(points[:2]).mean(0), (30, 1)))
+    np.testing.assert_allclose(
+        interpolate(points[:2], truth(points[:2]), others), np.tile(truth(points[:2]).mean(0), (30, 1))
+    )
 
 
 def test_search_takes_the_best_of_each_in_turn():
     def error(s):
-        return (s["a"] - 3) ** 2 + (s["b"] - s["a"]) ** 2 + s["c"]
+        return 3 * (s["a"] - 3) ** 2 + (s["b"] - s["a"]) ** 2 + s["c"]
 
     best, trials = search(error, {"a": (1, 2, 3), "b": (1, 2, 3), "c": (5, 7)}, {"a": None, "c": 7})
     assert best == {"a": 3, "b": 3, "c": 7}

@@ -30,7 +30,9 @@ def check_coordinates(latitude: npt.ArrayLike, longitude: npt.ArrayLike, distinc
         raise InputError(f"Each place needs a latitude and a longitude; there are {lat.size} and {lon.size}.")
     missing = ~(np.isfinite(lat) & np.isfinite(lon))
     if missing.any():
-        raise InputError(f"Place {np.flatnonzero(missing)[0]} has no coordinates (NaN or infinite); drop it or find them.")
+        raise InputError(
+            f"Place {np.flatnonzero(missing)[0]} has no coordinates (NaN or infinite); drop it or find them."
+        )
     beyond = np.abs(lat) > 90
     if beyond.any():
         hint = "; latitudes and longitudes look swapped" if not (np.abs(lon) > 90).any() else ""

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def complete(
-    da: xarray.DataArray, dim: str = "location", lat: str = "lat", lon: str = "lon", time: str = "time", **parameters: Any
+    da: xarray.DataArray,
+    dim: str = "location",
+    lat: str = "lat",
+    lon: str = "lon",
+    time: str = "time",
+    **parameters: Any,
 ) -> xarray.DataArray:
     """Fill the missing values of a DataArray of places and times.
 
@@ -96,7 +101,9 @@ def _completed(
     elif dim in da.dims:
         table = da
     else:
-        raise InputError(f"There is no dimension {dim!r} among {', '.join(map(str, da.dims))}; name that of the places.")
+        raise InputError(
+            f"There is no dimension {dim!r} among {', '.join(map(str, da.dims))}; name that of the places."
+        )
     others = [name for name in table.dims if name != dim]
     if others != [time]:
         raise InputError(f"Besides {dim!r} there must be the one dimension {time!r}; there are {others}.")

@@ -94,7 +94,11 @@ class SpatialCompletion(BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(
-        self, values: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike, time: npt.ArrayLike | None = None
+        self,
+        values: npt.ArrayLike,
+        latitude: npt.ArrayLike,
+        longitude: npt.ArrayLike,
+        time: npt.ArrayLike | None = None,
     ) -> SpatialCompletion:
         """Fit values (m, n), NaN missing, at m places; time (n,) as datetime64 where the normalisation needs it."""
         values = np.asarray(values, dtype=np.float64)
