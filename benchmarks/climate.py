@@ -270,9 +270,7 @@ def _large() -> None:
         factors = model.result_.factors
         error = rmse(factors.W[others] @ factors.H.T, truth[others]) / truth[others].std()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(
-            f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE of unmeasured places {error:.3f}, peak {peak:.2f} GB"
-        )
+        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE where unmeasured {error:.3f}, peak {peak:.2f} GB")
 
 
 def picture(folder: Path, out: Path) -> None:

@@ -57,7 +57,9 @@ class Normalisation:
         seen = ~np.isnan(values)
         if not seen.any():
             raise InputError("Every value is missing; there is nothing to normalise by.")
-        plain = cls(np.zeros((n, 0)), np.zeros((m, 0)), np.ones(m), np.zeros(n), np.ones(n), seen.any(axis=1))
+        plain = cls(
+            np.zeros((n, 0)), np.zeros((m, 0)), np.ones(m), np.zeros(n), np.ones(n), np.asarray(seen.any(axis=1))
+        )
         if name == "none":
             return plain
         if name == "zscore":

@@ -55,8 +55,8 @@ def lbfgs(problem, solution, balanced):
     """
     seen = np.zeros(problem.observations.shape, bool)
     seen[problem.observations.rows, problem.observations.cols] = True
-    O = np.zeros(seen.shape)
-    O[seen] = problem.observations.values
+    target = np.zeros(seen.shape)
+    target[seen] = problem.observations.values
     terms = [problem.term(False), problem.term(True)]
     roots = [t.expand(np.eye(len(t.values))) if hasattr(t, "expand") else np.eye(n) for t, n in zip(terms, seen.shape)]
     L = [
@@ -68,7 +68,7 @@ def lbfgs(problem, solution, balanced):
     def objective(x):
         U, V = np.split(x.reshape(-1, k), [roots[0].shape[1]])
         W, H = roots[0] @ U, roots[1] @ V
-        R = np.where(seen, W @ H.T - O, 0)
+        R = np.where(seen, W @ H.T - target, 0)
         GU, GV = U.T @ U, V.T @ V
         MU, MV = problem.regularizer.multipliers(GU, GV)
         GW, GH = (W.T @ W, H.T @ H) if balanced else (np.eye(k), np.eye(k))
@@ -145,7 +145,7 @@ def test_warm_start_is_done_at_once(field):
 
 def test_complete_rows_take_one_iteration(field, monkeypatch):
     """The preconditioner is the solution where observed rows are complete."""
-    X, seen, lat, lon = field
+    X, _, lat, lon = field
     whole = X.copy()
     whole[17:] = np.nan
     monkeypatch.setattr("lorank.solvers.coupled.MAX_ITER", 1)

@@ -11,7 +11,7 @@ MONTHS = np.arange("1990-01", "2000-01", dtype="datetime64[M]")
 
 @pytest.fixture
 def series():
-    """8 places x 120 months with level, season and trend of their own; a fifth missing, one place empty, one constant."""
+    """8 places x 120 months with level, season and trend of their own; a fifth missing, one empty, one constant."""
     rng = np.random.default_rng(0)
     season = np.sin(2 * np.pi * np.arange(120) / 12)
     values = (

@@ -18,7 +18,7 @@ FIXED = {"length": 2.0, "nugget": 0.01, "lam": 0.1, "rank": 3, "theta": 1.0}
 
 @pytest.fixture
 def climate():
-    """50 places x 60 months, degrees: level and season from latitude, two smooth anomalies; 15 places never measured."""
+    """50 places x 60 months, degrees: level and season from latitude, smooth anomalies; 15 places never measured."""
     rng = np.random.default_rng(0)
     lat, lon = rng.uniform(30, 45, 50), rng.uniform(-110, -80, 50)
     season = np.cos(2 * np.pi * np.arange(60) / 12)

@@ -60,13 +60,13 @@ class GraphLaplacian:
             import networkx
 
             adjacency = networkx.to_scipy_sparse_array(adjacency, dtype=np.float64, format="csr")
-        A = _symmetric(adjacency, "An adjacency")
-        values = A.data if sp.issparse(A) else A
+        A: Any = _symmetric(adjacency, "An adjacency")
+        values = A.data if hasattr(A, "tocsr") else A
         if (values < 0).any():
             raise InputError("An adjacency has no negative weights: give similarities, not differences.")
         degree = np.asarray(A.sum(axis=0)).ravel()
         # A weight of a place with itself is in D and in A, and falls out.
-        return cls((sp.diags_array(degree) - A).tocsr() if sp.issparse(A) else np.diag(degree) - A, weight)
+        return cls((sp.diags_array(degree) - A).tocsr() if hasattr(A, "tocsr") else np.diag(degree) - A, weight)
 
     @classmethod
     def from_coordinates(
@@ -94,7 +94,7 @@ class GraphLaplacian:
         lat, lon = check_coordinates(latitude, longitude)
         power = 1 if kernel == "exponential" else 2
         if neighbours is None and lat.size <= DENSE_LIMIT:
-            A = np.exp(-rate * haversine(lat, lon) ** power)
+            A: Any = np.exp(-rate * haversine(lat, lon) ** power)
             np.fill_diagonal(A, 0.0)
             return cls.from_adjacency(A, weight)
         from sklearn.neighbors import BallTree
@@ -172,10 +172,12 @@ class GraphLaplacian:
 
 def _symmetric(matrix: Any, what: str) -> Any:
     """A square symmetric float64 matrix, dense or CSR; `what` names it in the error."""
-    A = sp.csr_array(matrix, dtype=np.float64) if sp.issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+    A: Any = (
+        sp.csr_array(matrix, dtype=np.float64) if hasattr(matrix, "tocsr") else np.asarray(matrix, dtype=np.float64)
+    )
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.shape[0] < 1:
         raise InputError(f"{what} must be a square matrix; this one has the shape {A.shape}.")
-    values = A.data if sp.issparse(A) else A
+    values = A.data if hasattr(A, "tocsr") else A
     if not np.isfinite(values).all():
         raise InputError(f"{what} must be finite; this one holds NaN or infinity.")
     gap = float(abs(A - A.T).max())

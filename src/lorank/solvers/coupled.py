@@ -8,7 +8,7 @@ With H fixed, G_i = H_i^T H_i the normal equations of row i and M the regularize
 by conjugate gradients from the W of before, so that the half-step lowers its quadratic however early it ends. If row i
 has seen the fraction s_i of its entries, G_i is close to s_i H^T H, and the system with that in its place is solved
 exactly: diag(s) + gamma L, or C^T diag(s) C, is diagonalised once in a fit, (H^T H, M) in every half-step, and the rest
-is a division. That is the preconditioner; where the observed rows are complete it is the solution. A large sparse graph,
+is a division. That is the preconditioner; where the observed rows are complete it is the solution. A sparse graph,
 whose eigenvectors would be dense, takes the k x k blocks of its rows instead.
 """
 

@@ -4,8 +4,8 @@
 
 X is kept as U diag(sigma) V^T and Z as low rank + sparse, so that an iteration costs O(nnz r + (m + n) r^2). Only
 singular values above the regularizer's threshold are computed, from a warm start. The step is 1, since the gradient of
-the loss is 1-Lipschitz; a graph, whose gradient gamma L Y is of low rank too, makes it 1 / (1 + gamma ||L||). F never increases: a step that would raise it is done again without momentum and with a more
-exact SVD.
+the loss is 1-Lipschitz; a graph, whose gradient gamma L Y is of low rank too, makes it 1 / (1 + gamma ||L||). F never
+increases: a step that would raise it is done again without momentum and with a more exact SVD.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""xarray and NetCDF: the same coordinates and attributes come back, with nothing missing and an error for each place."""
+"""xarray and NetCDF: coordinates and attributes come back as they were, with nothing missing and errors beside."""
 
 from __future__ import annotations
 

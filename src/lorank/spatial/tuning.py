@@ -29,7 +29,7 @@ def search(
     for _ in range(ROUNDS):
         before = dict(best)
         for name in free:
-            best[name] = min(candidates[name], key=lambda value: errors({**best, name: value}))  # noqa: B023
+            best[name] = min(candidates[name], key=lambda value: errors({**best, name: value}))
         if best == before:
             break
     trials = [{**dict(zip(candidates, key)), "error": value} for key, value in known.items()]
