@@ -1,8 +1,8 @@
 """A kernel on places or times as the prior of a factor, by whitening.
 
 A smooth field has rows with covariance K(i, j) = kernel(distance of i and j). With K = C C^T and W = C U, every
-factored regularizer is applied to U, whose rows are independent. Rows that were never observed are then predicted as kriging
-would, W_new = K_new K^-1 W, also at places that were not there when the model was fitted.
+factored regularizer is applied to U, whose rows are independent. Rows that were never observed are then predicted as
+kriging would, W_new = K_new K^-1 W, also at places that were not there when the model was fitted.
 """
 
 from __future__ import annotations
