@@ -29,6 +29,7 @@ _ROOMS = (
     "problems",
     "regularizers",
     "solvers",
+    "spatial",
 )
 
 __all__ = [*_HOME, *_ROOMS]
