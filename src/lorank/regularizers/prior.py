@@ -175,12 +175,6 @@ class Whitening:
         """Rows (q, k) at other points (q, d)."""
         return self.prior.covariance(points, self.anchors) @ (self.lift @ U)
 
-    def variance(self, points: Array) -> Array:
-        """What the observed rows leave unknown at points (q, d): K(x, x) - k_x K^-1 k_x, nugget included."""
-        whole = (1 + self.prior.nugget) / self.prior.weight
-        root = self.prior.covariance(points, self.anchors) @ self.lift
-        return np.maximum(whole - np.sum(root**2, axis=1), 0.0)
-
     def gram(self, W: Array) -> Array:
         """U^T U = W^T K^-1 W (k, k), which is what the regularizer sees."""
         U = self.latent(W)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +25,7 @@ Array = npt.NDArray[Any]
 
 # Part of the entries of measured places that is hidden to learn how well their gaps are filled.
 HIDDEN = 0.05
-# Up to so many measured places all are held out in turn, a fifth at a time; beyond, one fifth says enough.
+# Up to so many measured places all are held out in turn for tuning, a fifth at a time; beyond, one fifth says enough.
 CROSS_VALIDATED = 200
 
 
@@ -119,8 +118,9 @@ class SpatialCompletion(BaseEstimator):
         z = whole.apply(values)
         given = {name: getattr(self, name) for name in ("length", "nugget", "lam", "theta", "rank", "graph_weight")}
         if folds:
+            enough = folds if measured.size <= CROSS_VALIDATED else folds[:1]
             self.parameters_, self.trials_ = search(
-                lambda parameters: self._held_out_error(z, folds, parameters), self._candidates(values.shape), given
+                lambda parameters: self._held_out_error(z, enough, parameters), self._candidates(values.shape), given
             )
         else:
             first = {name: options[0] for name, options in self._candidates(values.shape).items()}
@@ -128,8 +128,7 @@ class SpatialCompletion(BaseEstimator):
             self.trials_ = []
         fitted = self._fit_once(values, self.parameters_)
         self.model_, self.fitted_normalisation_, self._fitted = fitted.model, fitted.normalisation, fitted
-        self._level, self._slope, self._gap = self._error_model(folds)
-        self.error_ = self._errors()
+        self.error_ = self._errors(folds)
         return self
 
     def predict(self) -> Array:
@@ -176,7 +175,7 @@ class SpatialCompletion(BaseEstimator):
             )
             return []
         parts = np.array_split(np.random.default_rng(self.random_state).permutation(measured), 5)
-        return parts if measured.size <= CROSS_VALIDATED else parts[:1]
+        return parts
 
     def _graph(self, parameters: dict[str, Any]) -> GraphLaplacian | KernelPrior:
         if self.prior == "kernel":
@@ -225,42 +224,37 @@ class SpatialCompletion(BaseEstimator):
         whitening = prior.bind(share) if isinstance(prior, KernelPrior) else None
         return _Fitted(model, normalisation, own.determined, predicted, whitening, share > 0)
 
-    def _error_model(self, folds: list[Array]) -> tuple[float, float, float]:
-        """(a, b, g): squared error over squared scale is a + b novelty where nothing was measured, g^2 in gaps.
+    def _errors(self, folds: list[Array]) -> Array:
+        """Estimated error of each place, in the unit of the data.
 
-        Fitted to held-out places, in the unit of the data, with statistics that had to be kriged as well.
+        Every measured place is held out once, statistics and all, and some entries of the others with it. Errors of
+        places without data are kriged (as logarithms) from those of measured ones around them, when these were held
+        out; gaps of measured places have the error of hidden entries, in units of the place's own scale.
         """
+        fitted, rng = self._fitted, np.random.default_rng(self.random_state)
         if not folds:
-            return np.nan, 0.0, np.nan
-        rng = np.random.default_rng(self.random_state)
-        novelty, ratio, gaps = [], [], []
+            return np.full(len(self.points_), np.nan)
+        held_out, gaps = np.full(len(self.points_), np.nan), []
         for fold in folds:
             masked = self.values_.copy()
             masked[rng.random(masked.shape) < HIDDEN] = np.nan
             masked[fold] = np.nan
-            fitted = self._fit_once(masked, self.parameters_)
-            ratios = ((fitted.predicted - self.values_) / fitted.normalisation.row_scale[:, None]) ** 2
-            hidden = np.isnan(masked) & ~np.isnan(self.values_)
+            trial = self._fit_once(masked, self.parameters_)
+            miss = trial.predicted - self.values_
+            held_out[fold] = np.sqrt(np.nanmean(miss[fold] ** 2, axis=1))
+            hidden = np.isnan(masked) & ~np.isnan(self.values_) & trial.measured[:, None]
             hidden[fold] = False
-            gaps.append(ratios[hidden & fitted.measured[:, None]])
-            ratio.append(np.nanmean(ratios[fold], axis=1))
-            novelty.append(self._novelty(fitted)[fold])
-        x, y = np.concatenate(novelty), np.concatenate(ratio)
-        (level, slope), _ = nnls(np.column_stack([np.ones_like(x), x]), y)
-        return float(level), float(slope), float(np.sqrt(np.mean(np.concatenate(gaps))))
-
-    def _novelty(self, fitted: _Fitted) -> Array:
-        """How far each place is from what was measured: its kriging variance, or the distance without a kernel."""
-        if fitted.whitening is not None:
-            return fitted.whitening.variance(self.points_)
-        from scipy.spatial import KDTree
-
-        return np.asarray(KDTree(self.points_[fitted.measured]).query(self.points_)[0])
-
-    def _errors(self) -> Array:
-        fitted = self._fitted
-        unseen = np.sqrt(self._level + self._slope * self._novelty(fitted))
-        return fitted.normalisation.row_scale * np.where(fitted.measured, self._gap, unseen)
+            gaps.append(((miss / trial.normalisation.row_scale[:, None])[hidden]) ** 2)
+        error = fitted.normalisation.row_scale * np.sqrt(np.mean(np.concatenate(gaps)))
+        known, others = np.flatnonzero(fitted.measured), np.flatnonzero(~fitted.measured)
+        if others.size:
+            logs = np.log(np.maximum(held_out[known], 1e-12 * held_out[known].max() + 1e-300))[:, None]
+            there = interpolate(self.points_[known], logs, self.points_[np.concatenate([known, others])])[:, 0]
+            there = np.exp(np.clip(there, logs.min(), logs.max()))
+            # Logarithms average to less than squares do.
+            there *= np.sqrt(np.mean(held_out[known] ** 2) / np.mean(there[: known.size] ** 2))
+            error[others] = there[known.size :]
+        return error
 
 
 @dataclass(frozen=True)
