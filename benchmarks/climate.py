@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from lorank import MatrixCompletion
+from lorank import MatrixCompletion, catalogue
 from lorank.datasets import StationData, gas_anomalies, normalise, split_locations, ushcn
 from lorank.observations import Observations
 from lorank.regularizers import GraphLaplacian, KernelPrior
@@ -94,7 +94,8 @@ class Task:
         return self.graphs[rate]
 
     def completed(self, seen: np.ndarray, method: str, graph: Any, lam: float, theta: float = 1.0) -> np.ndarray:
-        model = MatrixCompletion(method, self.rank, lam, theta, row_graph=graph, random_state=0, tol=self.tol)
+        shape = theta if "theta" in catalogue.find(method).parameters else None
+        model = MatrixCompletion(method, self.rank, lam, shape, row_graph=graph, random_state=0, tol=self.tol)
         return model.fit(Observations.from_dense(seen)).result_.factors.dense()
 
     def laplacian(self, method: str) -> Fit:

@@ -9,15 +9,15 @@ import lorank
 
 SOURCE = Path(lorank.__file__).parent
 FLOORS = [
-    {"errors", "identifiers", "frames"},
+    {"errors", "identifiers", "frames", "tables"},
     {"kernels"},
     {"observations", "losses"},
     {"linalg"},
     {"regularizers"},
     {"problems"},
-    {"solvers", "bayes", "sensing"},
+    {"solvers", "bayes"},
     {"methods", "catalogue"},
-    {"estimators", "datasets", "distributed", "io", "normalisation", "spatial"},
+    {"estimators", "datasets", "distributed", "io", "normalisation", "spatial", "sensing"},
     {"experiments", "plots", "demo"},
     {"cli"},
 ]

@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "EntryRegressor": "lorank.estimators",
     "InputError": "lorank.errors",
     "LowRankImputer": "lorank.estimators",
     "MatrixCompletion": "lorank.estimators",
     "Observations": "lorank.observations",
+    "compare": "lorank.estimators",
     "complete": "lorank.estimators",
+    "methods": "lorank.catalogue",
+    "sense": "lorank.sensing",
 }
 _ROOMS = (
+    "catalogue",
     "datasets",
     "estimators",
     "linalg",
-    "methods",
+    "losses",
     "observations",
     "plots",
     "problems",
@@ -35,11 +40,15 @@ _ROOMS = (
 __all__ = [*_HOME, *_ROOMS]
 
 if TYPE_CHECKING:
+    from lorank.catalogue import methods as methods
     from lorank.errors import InputError as InputError
+    from lorank.estimators import EntryRegressor as EntryRegressor
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion
+    from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
     from lorank.observations import Observations as Observations
+    from lorank.sensing import sense as sense
 
 
 def __getattr__(name: str) -> Any:

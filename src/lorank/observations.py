@@ -241,6 +241,10 @@ class Observations:
             rows[self.rows], cols[self.cols], self.values, other.shape, other.row_ids, other.col_ids
         )
 
+    def transposed(self) -> Observations:
+        """The same observations of the transposed matrix."""
+        return Observations((self.shape[1], self.shape[0]), self.by_col, self.col_ids, self.row_ids)
+
     def to_sparse(self) -> sp.csr_array:
         """As a scipy CSR array; observed zeros are stored zeros."""
         return sp.csr_array((self.values, self.by_row.indices, self.by_row.pointers), shape=self.shape)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, Frame, balance, pad
+from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
 from lorank.regularizers import Factored, GraphLaplacian, KernelPrior, Spectral, Whitening
 
@@ -42,6 +43,8 @@ class Problem:
         With it, X_ij = offset + a_i + b_j + <w_i, h_j>, and their ridge is added.
     n_jobs : int, optional
         Threads; None for all cores.
+    pointwise : Loss
+        Of an entry; squared by default.
     row_graph, col_graph : GraphLaplacian or KernelPrior, optional
         What is known of rows or columns beforehand: gamma/2 tr(X^T L X) is added, or the regularizer is taken at the
         whitened factor. Not together with biases.
@@ -52,16 +55,24 @@ class Problem:
     rank: int
     bias_weight: float | None = None
     n_jobs: int | None = None
+    pointwise: Loss = SQUARED
     row_graph: GraphLaplacian | KernelPrior | None = None
     col_graph: GraphLaplacian | KernelPrior | None = None
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.coupled and self.biased:
+        if self.coupled and (self.biased or not self.squared):
             raise InputError(
-                "Biases do not go with a graph or a kernel prior: take level and season off the data first."
+                "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
+                "and season off the data first."
             )
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
+
+    def with_regularizer(self, regularizer: Any) -> Problem:
+        """The same problem under another regularizer, on the same threads."""
+        other = replace(self, regularizer=regularizer)
+        object.__setattr__(other, "workers", self.workers)
+        return other
 
     @property
     def biased(self) -> bool:
@@ -115,6 +126,20 @@ class Problem:
         """The rows, or the columns when transposed."""
         return self.observations.by_col if transposed else self.observations.by_row
 
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared one, which needs no working values."""
+        return self.pointwise == SQUARED
+
+    def _working(self, factors: Factors, transposed: bool) -> Lines:
+        """The lines with the values on which least squares is a step for the loss; see `lorank.losses`."""
+        lines = self.lines(transposed)
+        if self.squared:
+            return lines
+        x = factors.predict(lines.expanded, lines.indices, self.workers)
+        slope = self.pointwise.derivative(x, lines.values) / x.dtype.type(self.pointwise.curvature)
+        return replace(lines, values=x - slope)
+
     def gram(self, padded: Array, k: int) -> Array:
         """F^T F (k x k, float64) of a padded factor; the same bits for any number of threads."""
         blocks = -(-len(padded) // kernels.GRAM_BLOCK)
@@ -132,13 +157,14 @@ class Problem:
 
         Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull. With `transposed`, factors are those of X^T.
         """
-        lines = self.lines(transposed)
+        lines = self._working(factors, transposed)
         k, dtype = factors.k, factors.dtype
+        curvature = self.pointwise.curvature
         full = np.zeros((k + self.biased, k + self.biased), dtype)
-        full[:k, :k] = ridge
+        full[:k, :k] = ridge / curvature
         if self.bias_weight is not None:
-            full[k, k] = self.bias_weight
-        drag = _NOTHING.astype(dtype) if pull is None else factors.W @ pull.astype(dtype)
+            full[k, k] = self.bias_weight / curvature
+        drag = _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
         out, loss = np.zeros_like(factors.left), np.empty(len(factors.left))
         args = (
             lines.pointers,
@@ -160,11 +186,11 @@ class Problem:
             work_per_entry=(k + 1) * (k + 2) / 2,
             work_per_line=k**3 / 6 + k**2,
         )
-        return out, float(loss.sum())
+        return out, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=out), transposed)
 
     def gradient_left(self, factors: Factors, transposed: bool = False) -> tuple[Array, float]:
         """Gradient of the loss by the left factor (padded, its bias in column k), and the loss."""
-        lines = self.lines(transposed)
+        lines = self._working(factors, transposed)
         out, loss = np.empty_like(factors.left), np.empty(len(factors.left))
         dtype = factors.dtype
         args = (
@@ -185,7 +211,10 @@ class Problem:
             loss,
             work_per_entry=2 * factors.k,
         )
-        return out, float(loss.sum())
+        if self.squared:
+            return out, float(loss.sum())
+        out *= dtype.type(self.pointwise.curvature)
+        return out, self._loss_of(factors, transposed)
 
     def frame(self, factors: Factors) -> Frame:
         """The balanced frame of the factors."""
@@ -199,7 +228,8 @@ class Problem:
     def penalty(self, factors: Factors, frame: Frame) -> float:
         """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""
         assert isinstance(self.regularizer, Factored)
-        return self.regularizer.value(frame.gram, frame.gram) + self.bias_penalty(factors) + self.graph_penalty(factors)
+        value = float(self.regularizer.value(frame.gram, frame.gram))
+        return value + self.bias_penalty(factors) + self.graph_penalty(factors)
 
     def graph_penalty(self, factors: Factors) -> float:
         """gamma/2 tr(X^T L X) of the rows' graph, plus that of the columns'."""
@@ -260,8 +290,19 @@ class Problem:
         return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
 
     def loss(self, factors: Factors) -> float:
-        """1/2 sum of squared residuals over the observed entries."""
-        return 0.5 * squared_error(factors, self.observations, self.workers)
+        """The sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
+        return self._loss_of(factors, transposed=False)
+
+    def _loss_of(self, factors: Factors, transposed: bool) -> float:
+        view = factors.transposed() if transposed else factors
+        observations = self.observations
+        x = view.predict(observations.rows, observations.cols, self.workers)
+        return self.pointwise.value(x, observations.values)
+
+    def error(self, factors: Factors, held_out: Observations) -> float:
+        """The error on other observations: root mean square, or what the loss says instead."""
+        x = factors.predict(held_out.rows, held_out.cols, self.workers)
+        return self.pointwise.error(x, held_out.values)
 
     def objective(self, factors: Factors) -> float:
         """F at these factors, balanced."""

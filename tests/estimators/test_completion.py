@@ -200,3 +200,26 @@ def test_compiling_is_said_once(tmp_path):
         said.append(run.stderr)
     assert said[0].count("compiling kernels") == 1
     assert "compiling" not in said[1]
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_the_mean_of_several_fits(small_problem, biases):
+    options = {"rank": 6, "lam": 0.5, "biases": biases, "random_state": 0, "tol": 1e-3}
+    model = MatrixCompletion(n_fits=3, **options).fit(small_problem.train)
+    first = MatrixCompletion(**options).fit(small_problem.train)
+    np.testing.assert_allclose(np.sqrt(3) * model.factors_[0][:, :6], first.factors_[0])
+    assert model.factors_[0].shape[1] == 18
+    W, H = model.factors_
+    mean = (
+        sum(W[:, at : at + 6] @ H[:, at : at + 6].T for at in (0, 6, 12))
+        + model.offset_
+        + model.row_bias_[:, None]
+        + model.col_bias_
+    )
+    np.testing.assert_allclose(model.result_.factors.dense(), mean)
+    assert model.score(small_problem.validation) >= first.score(small_problem.validation)
+    for refused in (model.fold_in, model.partial_fit):
+        with pytest.raises(InputError, match="is for a single fit"):
+            refused(small_problem.train)
+    with pytest.raises(InputError, match="n_fits must be"):
+        MatrixCompletion(n_fits=0).fit(small_problem.train)

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lorank.regularizers import NNFN, FactoredGSR, FactoredNNFN, FactoredNuclear, Nuclear, SchattenP
+from lorank.regularizers import (
+    NNFN,
+    FactoredGSR,
+    FactoredGSRTwoThirds,
+    FactoredNNFN,
+    FactoredNuclear,
+    Nuclear,
+    SchattenP,
+)
 
 regularizers = [
     FactoredNuclear(lam=1.3),
@@ -14,6 +22,7 @@ regularizers = [
     FactoredNNFN(lam=1.3, theta=0.4),
     FactoredNNFN(lam=1.3, theta=0.0),
     FactoredGSR(lam=1.3),
+    FactoredGSRTwoThirds(lam=1.3),
 ]
 every = pytest.mark.parametrize("regularizer", regularizers, ids=repr)
 
@@ -41,6 +50,11 @@ def written_out(regularizer, W, H):
     if isinstance(regularizer, FactoredGSR):
         columns = np.linalg.norm(W, axis=0).sum() + np.linalg.norm(H, axis=0).sum()
         return regularizer.lam / 2 * columns
+    if isinstance(regularizer, FactoredGSRTwoThirds):
+        # The published sum, at the best scale between the two columns of each pair.
+        norms = np.linalg.norm(W, axis=0), np.linalg.norm(H, axis=0)
+        scale = (norms[1] ** 2 / norms[0]) ** (1 / 3)
+        return regularizer.lam * 2 / 3 * np.sum(norms[0] * scale + (norms[1] / scale) ** 2 / 2)
     theta = getattr(regularizer, "theta", 0.0)
     ridge = (np.linalg.norm(W) ** 2 + np.linalg.norm(H) ** 2) / 2
     return regularizer.lam * (ridge - theta * np.linalg.norm(W @ H.T))
@@ -141,10 +155,11 @@ def test_a_product_of_zero_is_no_division_by_zero(regularizer, zero):
         assert np.all(np.isfinite(matrix))
     np.testing.assert_array_equal(pull, 0.0)
     # Still a bound, short of it by no more than the floor under a dead column of GSR allows.
+    slack = 1e-6 if isinstance(regularizer, FactoredGSRTwoThirds) else 1e-9
     random = np.random.default_rng(1)
     for _ in range(200):
         W_new = 10 ** random.uniform(-12, 1) * random.standard_normal(W.shape)
-        assert at(regularizer, W_new, H) <= bound_above(regularizer, W, H, W_new) + 1e-9
+        assert at(regularizer, W_new, H) <= bound_above(regularizer, W, H, W_new) + slack
 
 
 def test_gsr_holds_a_dead_column_at_zero():

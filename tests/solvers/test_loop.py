@@ -106,7 +106,7 @@ def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regulariz
     path = tmp_path / "fit.npz"
 
     def interrupt(progress):
-        if progress.iteration == 7:
+        if progress.iteration == 4:
             raise KeyboardInterrupt
 
     cut = solve(

@@ -1,6 +1,9 @@
 """Estimators: thin, in scikit-learn's manner."""
 
-from lorank.estimators.completion import MatrixCompletion, complete
+from lorank.estimators.comparison import Comparison, compare
+from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.entries import EntryRegressor
+from lorank.estimators.filling import complete
 from lorank.estimators.imputer import LowRankImputer
 
-__all__ = ["LowRankImputer", "MatrixCompletion", "complete"]
+__all__ = ["Comparison", "EntryRegressor", "LowRankImputer", "MatrixCompletion", "compare", "complete"]

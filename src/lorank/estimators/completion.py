@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import frames, methods
+from lorank import catalogue, losses
+from lorank.bayes import BPMF, SampledResult
 from lorank.errors import InputError
+from lorank.estimators import folding, intervals, tuning, unseen
+from lorank.estimators.averaging import averaged
+from lorank.estimators.parameters import check_parameters, check_rank
 from lorank.estimators.progress import ProgressLine
+from lorank.estimators.setting import AUTO, Setting, prepared
 from lorank.kernels import Workers
-from lorank.linalg.factors import check_memory, effective_rank
-from lorank.observations import observe
-from lorank.problems import Problem, rmse
+from lorank.linalg.blas import one_blas_thread
+from lorank.linalg.factors import Factors, effective_rank
+from lorank.observations import Observations, observe
+from lorank.problems import Problem
 from lorank.regularizers import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
@@ -33,18 +37,36 @@ class MatrixCompletion(BaseEstimator):
     Parameters
     ----------
     method : str
-        A name of the catalogue: "nnfn" (factored NNFN, the default), "nnfn-prox", "factored-nuclear", "nuclear", "mf".
-    rank : int
+        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default. "bpmf" draws
+        from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the number of
+        sweeps, and a validation set is only watched.
+    rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
-    lam : float
-        Weight of the regularizer, in units of the data.
-    theta : float
-        How much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN). At 1 a matrix of rank one costs
-        nothing, so the answer never falls to rank 0.
-    solver : str
-        "auto", or one of the method's solvers by name.
-    biases : bool
+    lam : float or "auto"
+        Weight of the regularizer, in units of the data. Whatever is "auto" is chosen on the validation set, or on a
+        tenth of X that is held out for it and then refitted with the rest (see `lorank.estimators.tuning`).
+    theta : float or "auto", optional
+        For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
+        matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
+        of their own. None takes the method's default; a method without it refuses it, as for p and t.
+    p : float, optional
+        The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
+    t : int, optional
+        How many singular values truncated l1-2 leaves alone; less than the rank.
+    loss : "squared", "huber", "logistic", or a Loss
+        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
+        `scipy.special.expit(x)` is the probability of the class 1.
+    solver : str or object
+        "auto", or one of the method's solvers by name, or such a solver with settings of its own.
+    biases : bool or "auto"
         Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
+    unseen : "error" or "bias"
+        What to predict for rows or columns that were not in the data: refuse, or offset + the bias of the side that is
+        known (the offset if none is; without biases the mean of what was observed).
+    n_fits : int
+        With more than one, the mean of so many fits from different random starts: a smaller error for so many times
+        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -58,21 +80,28 @@ class MatrixCompletion(BaseEstimator):
     verbose : bool
         Show a line of progress on standard error.
     row_graph, col_graph : GraphLaplacian or KernelPrior, optional
-        What is known of rows or columns beforehand, by which rows that were never observed are predicted. Graphs go
-        with all methods, kernel priors with the factored ones; neither with biases.
+        What is known of rows or columns, by which those never observed are predicted; graph_weight multiplies both.
     graph_weight : float
-        Multiplies the weights of both.
 
     Attributes
     ----------
     factors_ : (W, H)
-        Balanced: W^T W = H^T H = diag(singular_values_), for the factored methods' default solver.
+        Balanced: W^T W = H^T H = diag(singular_values_), for the factored methods' default solver. For "bpmf" the
+        best approximation of this rank to the posterior mean, which `predict` and `complete` use in full.
     row_bias_, col_bias_, offset_
         Zeros without biases.
     singular_values_ : array
         Of W H^T, descending.
     rank_ : int
         How many of them are above a hundredth of the largest.
+    setting_ : Setting
+        lam, rank, theta and biases that it was fitted with.
+    tuning_ : Trials
+        With "auto", what was tried: a table, with `.to_frame()` and `.plot()`.
+    calibration_ : Calibration or None
+        What intervals are made of; there is one if a part was held out, by `validation` or by "auto".
+    mean_ : float
+        Mean of the observed values.
     history_ : dict of arrays
         iteration, seconds, objective, rank, validation.
     result_ : Result
@@ -84,11 +113,16 @@ class MatrixCompletion(BaseEstimator):
     def __init__(
         self,
         method: str = "nnfn",
-        rank: int = 10,
-        lam: float = 10.0,
-        theta: float = 1.0,
-        solver: str = "auto",
-        biases: bool = False,
+        rank: int | str = 10,
+        lam: float | str = 10.0,
+        theta: float | str | None = None,
+        p: float | None = None,
+        t: int | None = None,
+        loss: str | losses.Loss = "squared",
+        solver: Any = "auto",
+        biases: bool | str = False,
+        unseen: str = "error",
+        n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
         max_seconds: float | None = None,
@@ -104,8 +138,13 @@ class MatrixCompletion(BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
+        self.p = p
+        self.t = t
+        self.loss = loss
         self.solver = solver
         self.biases = biases
+        self.unseen = unseen
+        self.n_fits = n_fits
         self.tol = tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -132,15 +171,16 @@ class MatrixCompletion(BaseEstimator):
         ----------
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
         validation : the same, or a fraction of X to hold out, optional
-            Stop when the error on it has not fallen for five iterations, and keep the best iterate.
+            Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
+            what is "auto", and makes intervals possible.
         start : MatrixCompletion, optional
-            A fitted model of the same shape and rank to start from.
+            A fitted model of the same shape and rank to start from; not with "auto", which finds its own.
         callbacks : functions of a Progress
             Called after each iteration; one that returns True ends the fit.
         checkpoint : path, optional
             Saved there from time to time; a fit that was cut off goes on from it and ends as if it had not been.
         """
-        self._check_parameters()
+        check_parameters(self)
         observations = observe(X).astype(self.dtype)
         held_out = None
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -148,55 +188,148 @@ class MatrixCompletion(BaseEstimator):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        m, n = observations.shape
-        if not 1 <= self.rank <= min(m, n):
-            raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {self.rank}.")
-        method = methods.find(self.method)
-        problem = Problem(
-            observations,
-            method.build_regularizer(lam=float(self.lam), theta=float(self.theta)),
-            self.rank,
-            float(self.lam) if self.biases else None,
-            self.n_jobs,
-            *(None if graph is None else graph.scaled(self.graph_weight) for graph in (self.row_graph, self.col_graph)),
-        )
+        calibrated = None
+        factors = None if start is None else start.result_.summary
+        if AUTO in (self.lam, self.rank, self.theta, self.biases):
+            train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
+            tuned = self._tune(train, part, seed)
+            setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
+            if held_out is None:
+                calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
+            if tuned.interrupted:
+                return self._keep(train, setting, tuned.result, calibrated)
+        else:
+            theta = None if self.theta is None else float(self.theta)
+            setting = Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
         saved = None
         if checkpoint is not None:
             saved = Checkpoint(Path(checkpoint), f"{self.get_params()} {observations!r} {observations.values.sum()}")
-        result = solve(
-            method.build_solver(self.solver),
-            problem,
-            start=None if start is None else start.result_.factors,
-            stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
-            validation=held_out,
-            callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
-            checkpoint=saved,
-            seed=seed,
-        )
-        self.observations_ = observations
-        self._keep(result)
-        return self
+        results = [self._solve(observations, setting, factors, held_out, callbacks, saved, seed)]
+        for more in range(1, self.n_fits):
+            results.append(self._solve(observations, setting, None, held_out, callbacks, seed=seed + more))
+        result = averaged(results)
+        if held_out is not None:
+            calibrated = intervals.calibrate(result.factors, observations, held_out, seed, self.n_jobs)
+        return self._keep(observations, setting, result, calibrated)
 
-    def _keep(self, result: Result) -> None:
-        factors = result.factors
-        self.result_ = result
+    def partial_fit(self, X: Any) -> MatrixCompletion:
+        """Take in more observations of known rows and columns, and solve again from where the model stands.
+
+        X is as for `fit`; a value for an entry that was observed before replaces it. Rows or columns that are new are
+        refused: `fold_in` serves them, or a new fit. What was chosen by "auto" stays, and so do the intervals.
+        """
+        if not hasattr(self, "result_"):
+            return self.fit(X)
+        check_parameters(self)
+        self._refuse_mean("partial_fit")
+        observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
+        result = self._solve(observations, self.setting_, self.result_.factors, seed=0)
+        return self._keep(observations, self.setting_, result, self.calibration_)
+
+    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
+        """A fitted model of rows that were not there before (columns with axis=1), beside the columns of this one.
+
+        Each new row is a small regression on the factors of the columns; those do not change. X_new is as for `fit`:
+        its rows are new, its columns are known, by id where there are ids. Millions of rows at once are fine.
+        """
+        check_is_fitted(self)
+        self._refuse_mean("fold_in")
+        return folding.fold_in(self, X_new, axis)
+
+    def _refuse_mean(self, what: str) -> None:
+        if self.n_fits > 1:
+            raise InputError(f"{what} is for a single fit; this model is the mean of {self.n_fits}: use n_fits=1.")
+
+    def _tune(self, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
+        method = catalogue.find(self.method)
+        seconds = None if self.max_seconds is None else self.max_seconds / 2
+        wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
+        held_out = prepared(held_out, losses.find(self.loss))
+        solver = method.build_solver(self.solver, self._sides())
+        if isinstance(solver, BPMF):
+            raise InputError(f"Method {self.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
+        with one_blas_thread():
+            return tuning.tune(wanted, self._problem, solver, train, held_out, seed, seconds)
+
+    def _sides(self) -> tuple[Any, ...]:
+        return tuple(side for side in (self.row_graph, self.col_graph) if side is not None)
+
+    def _problem(self, observations: Observations, setting: Setting) -> Problem:
+        check_rank(setting.rank, observations.shape)
+        loss = losses.find(self.loss)
+        method = catalogue.find(self.method)
+        regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=self.p, t=self.t)
+        sides = (None if side is None else side.scaled(self.graph_weight) for side in (self.row_graph, self.col_graph))
+        shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
+        return Problem(shown, regularizer, rank, weight, self.n_jobs, loss, *sides)
+
+    def _solve(
+        self,
+        observations: Observations,
+        setting: Setting,
+        start: Factors | None,
+        held_out: Observations | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        seed: int | None = None,
+    ) -> Result:
+        problem = self._problem(observations, setting)
+        solver = catalogue.find(self.method).build_solver(self.solver, self._sides())
+        shared: dict[str, Any] = {
+            "start": start,
+            "validation": None if held_out is None else prepared(held_out, problem.pointwise),
+            "callbacks": [*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
+            "checkpoint": checkpoint,
+            "seed": seed,
+        }
+        if isinstance(solver, BPMF):
+            limits: dict[str, Any] = {"sweeps": self.max_iter, "max_seconds": self.max_seconds, "n_jobs": self.n_jobs}
+            return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
+        return solve(solver, problem, stopping=Stopping(self.tol, self.max_iter, self.max_seconds), **shared)
+
+    def _keep(
+        self,
+        observations: Observations,
+        setting: Setting,
+        result: Result,
+        calibration: intervals.Calibration | None,
+    ) -> MatrixCompletion:
+        factors = result.summary
+        self.observations_, self.setting_, self.result_, self.calibration_ = observations, setting, result, calibration
+        self.mean_ = float(observations.values.mean(dtype=np.float64))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = factors.singular_values()
+        with one_blas_thread():
+            self.singular_values_ = factors.singular_values()
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter
+        return self
 
-    def predict(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> Array:
-        """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many."""
+    def predict(self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None) -> Any:
+        """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
+
+        With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
+        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`).
+        """
         check_is_fitted(self)
-        m, n = self.observations_.shape
-        left = _find(rows, self.observations_.row_ids, m, "row")
-        right = _find(cols, self.observations_.col_ids, n, "column")
-        if left.size != right.size and 1 not in (left.size, right.size):
-            raise InputError(f"As many rows as columns are needed to predict; there are {left.size} and {right.size}.")
-        left, right = (np.ascontiguousarray(side) for side in np.broadcast_arrays(left, right))
-        return self.result_.factors.predict(left, right, Workers(self.n_jobs))
+        left, right = unseen.positions(self, rows, cols)
+        predicted = unseen.predict(self, left, right)
+        if interval is None:
+            return predicted
+        half = intervals.half_width(self, left, right, interval)
+        return predicted, predicted - half, predicted + half
+
+    def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
+        """Posterior standard deviation of these entries; with noise, of values that would be observed there.
+
+        Of method "bpmf": mean +- 1.645 std holds the truth 90 times in 100 if the model is right.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.result_, SampledResult):
+            raise InputError(f"Method {self.method!r} has no posterior; use method='bpmf' for standard deviations.")
+        left, right = unseen.positions(self, rows, cols)
+        return self.result_.posterior.std(left, right, noise, Workers(self.n_jobs))
 
     def complete(self) -> Array:
         """The whole matrix as an m x n array: what was observed as it was, the rest predicted.
@@ -209,53 +342,9 @@ class MatrixCompletion(BaseEstimator):
         return X
 
     def score(self, X: Any, y: None = None) -> float:
-        """Minus the root mean squared error on the observed entries of X: higher is better."""
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         check_is_fitted(self)
         observations = observe(X).aligned_to(self.observations_)
-        return -rmse(self.result_.factors, observations, Workers(self.n_jobs))
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.rank, Integral) or isinstance(self.rank, bool):
-            raise InputError(f"rank must be a whole number; got {self.rank!r}.")
-        for name in ("lam", "theta", "tol", "graph_weight"):
-            if not isinstance(getattr(self, name), Real):
-                raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
-        if not self.tol >= 0:
-            raise InputError(f"tol must not be negative; got {self.tol}.")
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise InputError(f"max_iter must be a whole number of at least 1; got {self.max_iter!r}.")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise InputError(f"max_seconds must be positive; got {self.max_seconds}.")
-        if self.n_jobs == 0:
-            raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
-            raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
-
-
-def complete(X: Any, **params: Any) -> Any:
-    """Fill the missing entries of X; what comes back is of the type that was given.
-
-    X is an array with NaN, a DataFrame, or a sparse matrix; params are those of MatrixCompletion. A sparse
-    matrix comes back with every entry stored, so it is for small ones: use MatrixCompletion.predict for large ones.
-    """
-    model = MatrixCompletion(**params).fit(X)
-    m, n = model.observations_.shape
-    if sp.issparse(X):
-        check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
-        full: Any = type(X)
-        return full(model.complete())
-    filled = model.complete()
-    return frames.like(X, filled) if hasattr(X, "columns") else filled
-
-
-def _find(names: npt.ArrayLike, ids: Any, size: int, what: str) -> Array:
-    """Positions of rows or columns that the user names, checked."""
-    if ids is not None:
-        return np.asarray(ids.positions(names, what))
-    index = np.atleast_1d(np.asarray(names)).ravel()
-    if index.size and not np.issubdtype(index.dtype, np.integer):
-        raise InputError(f"The data had no ids, so {what}s are called by position: whole numbers, not {index.dtype}.")
-    outside = (index < 0) | (index >= size)
-    if outside.any():
-        raise InputError(f"There is no {what} {index[outside][0]}: the matrix has {size}, from 0 to {size - 1}.")
-    return index.astype(np.int64)
+        loss = losses.find(self.loss)
+        predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+        return -loss.error(predicted, loss.prepare(observations.values))

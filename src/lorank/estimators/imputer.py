@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lorank import methods
+from lorank import catalogue
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.estimators.folding import fold_in_rows
@@ -44,7 +44,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self,
         rank: int | None = None,
         lam: float = 1.0,
-        theta: float = 1.0,
+        theta: float | None = None,
         method: str = "nnfn",
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -66,7 +66,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         seen = ~np.isnan(X)
         if not seen.any():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
-        if not hasattr(methods.find(self.method).build_regularizer(lam=self.lam, theta=self.theta), "multipliers"):
+        if not hasattr(catalogue.find(self.method).build_regularizer(lam=self.lam, theta=self.theta), "multipliers"):
             raise InputError(f"Method {self.method!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
         counts = np.maximum(seen.sum(axis=0), 1)
         self.center_ = np.where(seen, X, 0).sum(axis=0) / counts

@@ -17,6 +17,7 @@ from lorank.kernels.lines import (
     solve_lines,
 )
 from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.sampling import sample_lines, spread_pairs
 from lorank.kernels.simd import LANES
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "gram_lines",
     "multiply_lines",
     "predict_pairs",
+    "sample_lines",
     "solve_lines",
+    "spread_pairs",
     "transpose",
 ]

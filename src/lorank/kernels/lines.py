@@ -50,8 +50,8 @@ def _add_gram(block, n, width, gram):
 
 
 @kernel
-def _solve_systems(system, right, p):
-    """Cholesky on LANES systems at once: system[(a * p + c) * LANES + lane], right[a * LANES + lane]."""
+def factorize(system, p):
+    """Cholesky on LANES systems at once, in place: system[(a * p + c) * LANES + lane] becomes L, with 1 / L_aa."""
     for i in range(p):
         for j in range(i + 1):
             x = load(system, (i * p + j) * LANES)
@@ -60,16 +60,77 @@ def _solve_systems(system, right, p):
             # The diagonal keeps 1 / L_jj: dividing is the slowest thing here.
             x = inverse_root(x) if i == j else multiply(x, load(system, (j * p + j) * LANES))
             store(system, (i * p + j) * LANES, x)
+
+
+@kernel
+def solve_lower(system, right, p):
+    """right[a * LANES + lane] becomes L^-1 right."""
     for j in range(p):
         x = load(right, j * LANES)
         for i in range(j):
             x = subtract_product(x, load(system, (j * p + i) * LANES), load(right, i * LANES))
         store(right, j * LANES, multiply(x, load(system, (j * p + j) * LANES)))
+
+
+@kernel
+def solve_upper(system, right, p):
+    """right becomes L^-T right."""
     for j in range(p - 1, -1, -1):
         x = load(right, j * LANES)
         for i in range(j + 1, p):
             x = subtract_product(x, load(system, (i * p + j) * LANES), load(right, i * LANES))
         store(right, j * LANES, multiply(x, load(system, (j * p + j) * LANES)))
+
+
+@kernel
+def line_gram(pointers, indices, values, features, k, biased, offset, i, block, gram):
+    """gram = Gram of [F_i, o_i], F_i the features that line i has seen: its last row holds F_i' o_i and o_i' o_i."""
+    p = k + 1 if biased else k
+    q = features.shape[1]
+    one = features.dtype.type(1)
+    gram[:] = 0
+    at = pointers[i]
+    while at < pointers[i + 1]:
+        n = min(BLOCK, pointers[i + 1] - at)
+        for t in range(n):
+            source = np.int64(indices[at + t]) * q
+            for a in range(0, q, LANES):
+                store(block, t * q + a, load(features, source + a))
+            target = values[at + t]
+            if biased:
+                target -= block[t, k] + offset
+                block[t, k] = one
+            block[t, p] = target
+        _add_gram(block, n, p + 1, gram)
+        at += n
+
+
+@kernel
+def place_system(gram, ridge, p, lane, system, right):
+    """Put the system (gram + ridge) w = last row of gram into its lane."""
+    # Lines with fewer observations than p and no ridge are singular; this much keeps them solvable.
+    scale = gram.dtype.type(0)
+    for a in range(p):
+        scale += gram[a, a] + ridge[a, a]
+    scale = np.finfo(gram.dtype).eps * 4 * scale / p + gram.dtype.type(1e-30)
+    for a in range(p):
+        for c in range(a + 1):
+            system[(a * p + c) * LANES + lane] = gram[a, c] + ridge[a, c]
+        system[(a * p + a) * LANES + lane] += scale
+        right[a * LANES + lane] = gram[p, a]
+
+
+@kernel
+def half_squares(gram, w, p, lane):
+    """Half the sum of squared residuals of w[a * LANES + lane], from the Gram of [F_i, o_i]."""
+    squares = np.float64(gram[p, p])
+    for a in range(p):
+        own = np.float64(w[a * LANES + lane])
+        term = gram[a, a] * own - 2.0 * gram[p, a]
+        for c in range(a):
+            term += 2.0 * gram[a, c] * np.float64(w[c * LANES + lane])
+        squares += own * term
+    return max(squares, 0.0) / 2
 
 
 @kernel
@@ -82,57 +143,25 @@ def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, p
     p = k + 1 if biased else k
     q = features.shape[1]
     block = np.zeros((BLOCK, q), features.dtype)
-    # The Gram of [F_i, o_i]: its last row holds F_i' o_i and o_i' o_i.
     grams = np.zeros((LANES, q, q), features.dtype)
     system = np.ones(p * p * LANES, features.dtype)
     right = np.zeros(p * LANES, features.dtype)
-    # Lines with fewer observations than p and no ridge are singular; this much keeps them solvable.
-    floor = np.finfo(features.dtype).eps * 4
-    one = features.dtype.type(1)
     for first in range(lo, hi, LANES):
         lanes = min(LANES, hi - first)
         for lane in range(lanes):
             i = first + lane
-            gram = grams[lane]
-            gram[:] = 0
-            at = pointers[i]
-            while at < pointers[i + 1]:
-                n = min(BLOCK, pointers[i + 1] - at)
-                for t in range(n):
-                    source = np.int64(indices[at + t]) * q
-                    for a in range(0, q, LANES):
-                        store(block, t * q + a, load(features, source + a))
-                    target = values[at + t]
-                    if biased:
-                        target -= block[t, k] + offset
-                        block[t, k] = one
-                    block[t, p] = target
-                _add_gram(block, n, p + 1, gram)
-                at += n
-            scale = features.dtype.type(0)
-            for a in range(p):
-                scale += gram[a, a] + ridge[a, a]
-            scale = floor * scale / p + features.dtype.type(1e-30)
-            for a in range(p):
-                for c in range(a + 1):
-                    system[(a * p + c) * LANES + lane] = gram[a, c] + ridge[a, c]
-                system[(a * p + a) * LANES + lane] += scale
-                right[a * LANES + lane] = gram[p, a]
+            line_gram(pointers, indices, values, features, k, biased, offset, i, block, grams[lane])
+            place_system(grams[lane], ridge, p, lane, system, right)
             if pull.size:
                 for a in range(k):
                     right[a * LANES + lane] += pull[i, a]
-        _solve_systems(system, right, p)
+        factorize(system, p)
+        solve_lower(system, right, p)
+        solve_upper(system, right, p)
         for lane in range(lanes):
-            gram = grams[lane]
-            squares = np.float64(gram[p, p])
             for a in range(p):
-                w = np.float64(right[a * LANES + lane])
                 out[first + lane, a] = right[a * LANES + lane]
-                term = gram[a, a] * w - 2.0 * gram[p, a]
-                for c in range(a):
-                    term += 2.0 * gram[a, c] * np.float64(right[c * LANES + lane])
-                squares += w * term
-            loss[first + lane] = max(squares, 0.0) / 2
+            loss[first + lane] = half_squares(grams[lane], right, p, lane)
 
 
 @kernel

@@ -54,18 +54,19 @@ def truncated_svd(
     if P.shape[1] < min(1 + EXTRA, limit):
         P = _grow(P, min(1 + EXTRA, limit) - P.shape[1], rng)
     last = np.zeros(0)
-    for _ in range(max_passes):
+    passes = 0
+    while True:
         Q, _ = np.linalg.qr(operator.dot(P))
-        projected = operator.transposed_dot(Q)
-        P, R = np.linalg.qr(projected)
+        P, R = np.linalg.qr(operator.transposed_dot(Q))
         u, sigma, vt = np.linalg.svd(R.T)
+        passes += 1
         wanted = max(1, min(int(np.count_nonzero(sigma > threshold)), max_rank))
         if wanted > len(sigma) - EXTRA and len(sigma) < limit:
             P = _grow(P, min(max(EXTRA, len(sigma) // 2), limit - len(sigma)), rng)
             last = np.zeros(0)
-            continue
+            continue  # Ends, since the block has a limit.
         moved = np.abs(sigma[:wanted] - last[:wanted]).max() if len(last) >= wanted else np.inf
-        if moved <= tol * sigma[0]:
+        if moved <= tol * sigma[0] or passes >= max_passes or not np.isfinite(sigma[0]):
             break
         last = sigma
     V = P @ vt.T

@@ -2,7 +2,7 @@
 
 from lorank.regularizers.base import Factored, Separable, Spectral, SpectralValue
 from lorank.regularizers.concave import LSP, MCP, CappedL1, SchattenP
-from lorank.regularizers.factored import FactoredGSR, FactoredNNFN, FactoredNuclear
+from lorank.regularizers.factored import FactoredGSR, FactoredGSRTwoThirds, FactoredNNFN, FactoredNuclear, group_sparse
 from lorank.regularizers.graph import GraphLaplacian
 from lorank.regularizers.prior import KernelPrior, Whitening
 from lorank.regularizers.spectral import NNFN, Nuclear, TruncatedL12
@@ -14,6 +14,7 @@ __all__ = [
     "CappedL1",
     "Factored",
     "FactoredGSR",
+    "FactoredGSRTwoThirds",
     "FactoredNNFN",
     "FactoredNuclear",
     "GraphLaplacian",
@@ -25,4 +26,5 @@ __all__ = [
     "SpectralValue",
     "TruncatedL12",
     "Whitening",
+    "group_sparse",
 ]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lorank.regularizers.base import Float64Array, FloatArray, Separable, Spectral, SpectralValue, require
+
+if TYPE_CHECKING:
+    from lorank.regularizers.factored import FactoredNuclear
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,12 @@ class Nuclear(Separable):
 
     def shrink(self, sigma: Float64Array, step: float) -> Float64Array:
         return sigma - step * self.lam
+
+    def factored(self) -> FactoredNuclear:
+        """The regularizer of factors whose least value over the factors of X is this one."""
+        from lorank.regularizers.factored import FactoredNuclear
+
+        return FactoredNuclear(lam=self.lam)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ majorizer, for which a decrease is a theorem.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +50,9 @@ class Alternating(Solver):
     Each sweep costs O(nnz k^2 + (m + n) k^3) and O((m + n) k) memory besides the data.
     """
 
-    requires = ("value", "multipliers", "majorizer")
-    coupling = (GraphLaplacian, KernelPrior)
+    requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
+    any_loss = True
+    coupling: ClassVar[tuple[type, ...]] = (GraphLaplacian, KernelPrior)
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)
@@ -80,16 +81,22 @@ class Alternating(Solver):
         right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
         return replace(factors, left=left, right=right)
 
+    def _half(
+        self, problem: Problem, factors: Factors, ridge: Array, pull: Array | None, transposed: bool
+    ) -> tuple[Array, float]:
+        """The left factor given the right one, and the loss there."""
+        return solve_half(problem, factors, ridge, pull, transposed)
+
     def _sweep(self, problem: Problem, factors: Factors, cautious: bool) -> AlternatingState:
         gram_right = problem.prior_gram(factors.transposed(), transposed=True)
         frame = balance(problem.prior_gram(factors), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious)
-        left, _ = solve_half(problem, factors, ridge, pull)
+        left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
         frame = balance(problem.prior_gram(factors), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
-        right, loss = solve_half(problem, factors.transposed(), ridge, pull, transposed=True)
+        right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
         frame = problem.frame(factors)
@@ -105,6 +112,8 @@ def _half_step(regularizer: Any, frame: Frame, to_factor: Any, cautious: bool) -
         ridge, pull = regularizer.majorizer(gram, gram)
         return to_factor(ridge), to_factor(pull)
     multiplier, _ = regularizer.multipliers(gram, gram)
+    # A direction that costs nothing (rank one under NNFN) comes out as a zero of either sign: no ridge is below it.
+    np.fill_diagonal(multiplier, np.maximum(multiplier.diagonal(), 0.0))
     return to_factor(multiplier), None
 
 

@@ -11,17 +11,16 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from lorank.errors import InputError
 from lorank.linalg import Factors
+from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
-from lorank.problems import Problem, rmse
+from lorank.problems import Problem
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.result import History, Result, Status
 
@@ -53,6 +52,10 @@ class Solver(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     # Kinds of graphs and priors on rows and columns that it takes into account.
     coupling: ClassVar[tuple[type, ...]] = ()
+    # Whether it takes any pointwise loss, or only the squared one.
+    any_loss: ClassVar[bool] = False
+    # Whether directions that are 0 at the start can come to life; a path of weights then goes from strong to weak.
+    revives: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
@@ -65,6 +68,12 @@ class Solver(ABC):
         for graph in (problem.row_graph, problem.col_graph):
             if graph is not None and not isinstance(graph, self.coupling):
                 raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
+
+        if not (self.any_loss or problem.squared):
+            raise InputError(
+                f"The solver {type(self).__name__} is for the squared loss; "
+                f"{type(problem.pointwise).__name__} needs a factored method such as 'nnfn'."
+            )
 
     @abstractmethod
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> Any:
@@ -132,12 +141,6 @@ class _Clock:
         self.started = time.perf_counter()
 
 
-@cache
-def _threadpools() -> ThreadpoolController:
-    # Looking up the loaded BLAS libraries takes milliseconds, as long as a small fit: once per process is enough.
-    return ThreadpoolController()
-
-
 def solve(
     solver: Solver,
     problem: Problem,
@@ -156,7 +159,7 @@ def solve(
     """
     stopping = stopping or Stopping()
     solver.check(problem)
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         try:
             return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
         finally:
@@ -197,7 +200,7 @@ def _iterate(
             change = abs(state.objective - following.objective) / max(abs(state.objective), 1e-300)
             state = following
             clock.pause()
-            error = np.nan if validation is None else rmse(state.factors, validation, problem.workers)
+            error = np.nan if validation is None else problem.error(state.factors, validation)
             if validation is None or error < best.error:
                 best = _Best(state, iteration, error)
             history.append(iteration, clock.before, state.objective, state.rank, error)
@@ -238,7 +241,7 @@ def _iterate(
             checkpoint.remove()
     if status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.DIVERGED):
         advice = "scale the data or raise lam" if status is Status.DIVERGED else "raise the limit or tol"
-        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=5)
     seconds = history.seconds[-1] if history.seconds else clock.before
     factors = solver.finish(problem, best.state)
     return Result(factors, best.state.objective, status, message, iteration, seconds, history)

@@ -44,6 +44,7 @@ class GradientDescent(Solver):
     """
 
     requires = ("value", "multipliers")
+    any_loss = True
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> GradientState:
         factors = start if start is not None else problem.random_start(seed)

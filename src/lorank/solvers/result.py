@@ -19,6 +19,7 @@ class Status(Enum):
     STALLED = "no further decrease was possible in this precision"
     MAX_ITER = "the iteration limit was reached"
     TIME_LIMIT = "the time limit was reached"
+    SAMPLED = "all the draws that were asked for were made"
     STOPPED = "it was stopped early"
     DIVERGED = "a value that is not finite appeared"
 
@@ -64,7 +65,12 @@ class Result:
     @property
     def success(self) -> bool:
         """Whether the solver ended by its own criterion."""
-        return self.status in (Status.CONVERGED, Status.STALLED)
+        return self.status in (Status.CONVERGED, Status.STALLED, Status.SAMPLED)
+
+    @property
+    def summary(self) -> Factors:
+        """Factors of the rank that was asked for: those that predict, unless the result is an average of many."""
+        return self.factors
 
     def predict(self, rows: npt.NDArray[Any], cols: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Entries of X at these positions."""

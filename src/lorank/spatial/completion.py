@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from lorank import catalogue
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
 from lorank.normalisation import Normalisation
@@ -188,7 +189,8 @@ class SpatialCompletion(BaseEstimator):
 
     def _complete_normalised(self, z: Array, parameters: dict[str, Any]) -> MatrixCompletion:
         rank = min(parameters["rank"], *z.shape)
-        lam, theta = parameters["lam"], parameters["theta"]
+        lam = parameters["lam"]
+        theta = parameters["theta"] if "theta" in catalogue.find(self.method).parameters else None
         graph = self._graph(parameters)
         model = MatrixCompletion(
             self.method, rank, lam, theta, random_state=self.random_state, n_jobs=self.n_jobs, row_graph=graph

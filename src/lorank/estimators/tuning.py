@@ -1,0 +1,309 @@
+"""lam, rank, theta and biases chosen on a held-out part of the data, by one warm-started path.
+
+A grid costs the product of its sides. A path costs a few fits, because:
+
+- Above lam_max, the largest singular value of what was observed, the nuclear norm's solution is zero. From there lam
+  goes down until the held-out error rises, each trial starting from the last one, at a small rank, where a sweep costs
+  a fraction. The rank is then doubled while it pays.
+- Noise spreads over more directions at a higher rank: the best lam grows about as the square root of the rank, so that
+  the next rank's search starts next to its end. Where the singular values then have a gap, the rank below it is tried.
+- A trial ends when a sweep hardly changes the held-out error, and before that if it cannot catch up with the best.
+
+theta, then lam between the steps, then biases are settled at the rank that was chosen.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import svds
+
+from lorank.catalogue import Method
+from lorank.errors import InputError
+from lorank.estimators.setting import AUTO, Setting
+from lorank.estimators.trials import Trial, Trials
+from lorank.linalg import Factors
+from lorank.linalg.narrowing import narrowed, without_biases
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
+
+# A change of the held-out error by less than this part of it is no change.
+SETTLED = 2e-4
+# A trial is given up when it would lose by this part even if four times its last gain were still to come.
+BEHIND, PROSPECT = 1e-3, 4.0
+# Sweeps of one trial: a random start may hold still at first, and one that needs more than the most has a flat end.
+LEAST_SWEEPS, MOST_SWEEPS = 5, 20
+# A singular value so many times the next one marks a gap.
+GAP = 3.0
+# The rank at which the path is walked; it is doubled from there, or halved.
+FIRST_RANK = 4
+# lam goes down the path by this factor, at most to this part of its top; at a rank that is new, by FINE.
+COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
+# Two weights closer than by this factor are one.
+NEAR = 1.05
+THETAS = (0.0, 0.5, 1.0)
+
+Build = Callable[[Observations, Setting], Problem]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The values of the parameters that are given; None for those to search, "auto" for a theta to search."""
+
+    lam: float | None
+    rank: int | None
+    theta: float | str | None
+    biases: bool | None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best setting, the fit on the training part that it was judged by, and all trials."""
+
+    setting: Setting
+    result: Result
+    trials: Trials
+    interrupted: bool
+
+
+@dataclass(frozen=True)
+class _Point:
+    setting: Setting
+    error: float
+    result: Result
+
+    def beats(self, other: _Point) -> bool:
+        return self.error < (1 - SETTLED) * other.error
+
+
+def wanted(method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Wanted:
+    """What to search, from an estimator's parameters, any of them "auto"."""
+    if theta == AUTO and "theta" not in method.parameters:
+        theta = None
+    if theta == AUTO and not method.name.startswith("nnfn"):
+        raise InputError(
+            f"theta='auto' is for nnfn, where it lies between 0 and 1; give method {method.name!r} a number."
+        )
+    if lam == AUTO and "lam" not in method.parameters and biases is False:
+        lam = 1.0
+    return Wanted(
+        None if lam == AUTO else float(lam),
+        None if rank == AUTO else int(rank),
+        theta if theta is None or theta == AUTO else float(theta),
+        None if isinstance(biases, str) else bool(biases),
+    )
+
+
+def tune(
+    wanted: Wanted,
+    build: Build,
+    solver: Solver,
+    train: Observations,
+    held_out: Observations,
+    seed: int,
+    max_seconds: float | None = None,
+) -> Tuned:
+    """Search whatever is None in `wanted`; the same seed and data give the same path.
+
+    Parameters
+    ----------
+    build : function of (observations, setting)
+        Makes the problem; all else about it stays as it is.
+    train, held_out : Observations
+    max_seconds : float, optional
+        The search ends with the best it has after this time.
+    """
+    search = _Search(build, solver, train, held_out, seed, max_seconds)
+    biases = wanted.biases is not False
+    fixed = wanted.lam is not None
+    most = min(train.shape)
+    rank = min(FIRST_RANK, most) if wanted.rank is None else max(wanted.rank // 2, min(wanted.rank, FIRST_RANK))
+    theta = 0.5 if isinstance(wanted.theta, str) else wanted.theta
+    top = wanted.lam if wanted.lam is not None else lam_max(train, biases)
+    best = search.walk(Setting(top, rank, theta, biases), fixed)
+    if wanted.rank is None:
+        for factor in (2.0, 0.5):
+            better = search.climb(best, factor, most, fixed)
+            if better is not best:
+                best = better
+                break
+        best = search.below_gap(best, fixed)
+    elif rank != wanted.rank:
+        best = search.around(_at_rank(best, wanted.rank, fixed), fixed, None)
+    if wanted.theta == AUTO:
+        best = search.best_of(best, (replace(best.setting, theta=theta) for theta in THETAS))
+    if not fixed:
+        best = search.between(best)
+    if wanted.biases is None:
+        best = search.best_of(best, [replace(best.setting, biases=False)])
+    return Tuned(best.setting, best.result, Trials(search.trials).choosing(best.setting), search.interrupted)
+
+
+def lam_max(observations: Observations, centred: bool) -> float:
+    """The largest singular value of the observed matrix (missing entries 0), less its mean with biases.
+
+    No lam above it leaves anything of the nuclear norm's solution.
+    """
+    values = observations.values.astype(np.float64)
+    matrix = observations.with_values(values - values.mean() if centred else values).to_sparse()
+    if not matrix.data.any():
+        return 1.0
+    if min(matrix.shape) < 3:
+        return float(np.linalg.norm(matrix.toarray(), 2))
+    first = np.random.default_rng(0).standard_normal(min(matrix.shape))
+    return float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
+
+
+def _at_rank(best: _Point, rank: int, fixed: bool) -> Setting:
+    """The setting to try first at another rank."""
+    lam = best.setting.lam * (1.0 if fixed else math.sqrt(rank / best.setting.rank))
+    return replace(best.setting, rank=rank, lam=lam)
+
+
+class _Search:
+    """Trials on one split of the data."""
+
+    def __init__(
+        self,
+        build: Build,
+        solver: Solver,
+        train: Observations,
+        held_out: Observations,
+        seed: int,
+        max_seconds: float | None,
+    ) -> None:
+        self.build, self.solver, self.train, self.held_out, self.seed = build, solver, train, held_out, seed
+        self.deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
+        self.trials: list[Trial] = []
+        self.interrupted = False
+
+    @property
+    def over(self) -> bool:
+        return self.interrupted or time.perf_counter() > self.deadline
+
+    def attempt(self, setting: Setting, start: Factors | None, rival: _Point | None = None) -> _Point:
+        """Fit one setting, from these factors, until the held-out error settles or has lost against the rival's."""
+        began = time.perf_counter()
+        problem = self.build(self.train, setting)
+        if start is not None and start.biased and not setting.biases:
+            start = without_biases(start)
+        least = LEAST_SWEEPS if start is None else 2
+        watch = _Watch(problem, self.held_out, math.inf if rival is None else rival.error, least, self.deadline)
+        result = solve(
+            self.solver,
+            problem,
+            start=start,
+            stopping=Stopping(tol=0.0, max_iter=MOST_SWEEPS + 1),
+            callbacks=[watch],
+            seed=self.seed,
+        )
+        self.interrupted |= result.status is Status.STOPPED and not watch.stopped
+        seconds = time.perf_counter() - began
+        self.trials.append(
+            Trial(setting.lam, setting.rank, setting.theta, setting.biases, watch.error, result.n_iter, seconds)
+        )
+        return _Point(setting, watch.error, result)
+
+    def walk(self, setting: Setting, fixed: bool) -> _Point:
+        """Down from this setting's lam until the error rises or stays; the best point."""
+        best = point = self.attempt(setting, None)
+        while not (fixed or self.over) and point.setting.lam > LOWEST * setting.lam:
+            lam = point.setting.lam / COARSE
+            point = self.attempt(replace(point.setting, lam=lam), point.result.factors, best)
+            # Near the top everything is shrunk to nothing: the first steps need not be better.
+            if not point.beats(best) and len(self.trials) > 2:
+                break
+            best = point
+        return min(best, point, key=lambda p: p.error)
+
+    def climb(self, best: _Point, factor: float, most: int, fixed: bool) -> _Point:
+        """Multiply the rank by this factor as long as it pays."""
+        while not self.over and 1 <= (rank := int(best.setting.rank * factor)) <= most:
+            point = self.around(_at_rank(best, rank, fixed), fixed, best)
+            if not point.beats(best):
+                break
+            best = point
+        return best
+
+    def around(self, setting: Setting, fixed: bool, rival: _Point | None, start: Factors | None = None) -> _Point:
+        """A setting, then, unless it has lost already, its lam down, or else up, while that helps."""
+        first = best = self.attempt(setting, start, rival)
+        if fixed or (rival is not None and first.error > (1 + BEHIND) * rival.error):
+            return first
+        for factor in (1 / FINE, FINE):
+            point = best
+            while not self.over and best.setting.lam > LOWEST * setting.lam:
+                lam = point.setting.lam * factor
+                point = self.attempt(replace(point.setting, lam=lam), point.result.factors, best)
+                if not point.beats(best):
+                    break
+                best = point
+            if best is not first:
+                break
+        return best
+
+    def below_gap(self, best: _Point, fixed: bool) -> _Point:
+        """The rank below the widest gap between singular values, if it does as well."""
+        sigma = best.result.factors.singular_values()
+        ratios = sigma[:-1] / np.maximum(sigma[1:], 1e-12 * sigma[0] + 1e-300)
+        if self.over or not ratios.size or ratios.max() < GAP:
+            return best
+        rank = int(np.argmax(ratios)) + 1
+        start = narrowed(best.result.factors, rank)
+        point = self.around(_at_rank(best, rank, fixed), fixed, best, start)
+        # Of two that are as good, the smaller one.
+        return best if best.beats(point) else point
+
+    def between(self, best: _Point) -> _Point:
+        """lam between the steps: the vertex of the parabola through the errors, over log lam, of the nearest trials."""
+        same = [t for t in self.trials if replace(t.setting, lam=best.setting.lam) == best.setting]
+        known = {math.log(trial.lam): trial.error for trial in same}
+        middle = math.log(best.setting.lam)
+        for side in (-1, 1):
+            if not any((x - middle) * side > 0 for x in known) and not self.over:
+                setting = replace(best.setting, lam=best.setting.lam * FINE**side)
+                known[math.log(setting.lam)] = self.attempt(setting, best.result.factors, best).error
+        lower, upper = [x for x in known if x < middle], [x for x in known if x > middle]
+        if not lower or not upper or self.over:
+            return best
+        x = np.array([max(lower), middle, min(upper)])
+        curve = np.polyfit(x - middle, [known[at] for at in x], 2)
+        if curve[0] <= 0:
+            return best
+        vertex = np.clip(middle - curve[1] / (2 * curve[0]), x[0], x[2])
+        if np.abs(vertex - x).min() < math.log(NEAR):
+            return best
+        return self.best_of(best, [replace(best.setting, lam=float(np.exp(vertex)))])
+
+    def best_of(self, best: _Point, others: Iterable[Setting]) -> _Point:
+        """The best of a point and other settings, each from that point's factors."""
+        first = best
+        for setting in others:
+            if setting != first.setting and not self.over:
+                point = self.attempt(setting, first.result.factors, best)
+                best = point if point.beats(best) else best
+        return best
+
+
+class _Watch:
+    """Follows the held-out error of a trial, and ends it when it has settled or lost, or time is up."""
+
+    def __init__(self, problem: Problem, held_out: Observations, rival: float, least: int, deadline: float) -> None:
+        self.problem, self.held_out, self.rival, self.least, self.deadline = problem, held_out, rival, least, deadline
+        self.error = math.inf
+        self.stopped = False
+
+    def __call__(self, progress: Progress) -> bool:
+        before, self.error = self.error, self.problem.error(progress.factors, self.held_out)
+        gain = before - self.error
+        settled = abs(gain) < SETTLED * self.error
+        lost = self.error - PROSPECT * max(gain, 0.0) > (1 + BEHIND) * self.rival
+        done = progress.iteration >= self.least and (settled or lost)
+        self.stopped = done or progress.iteration >= MOST_SWEEPS or time.perf_counter() > self.deadline
+        return self.stopped

@@ -1,0 +1,134 @@
+"""DCA with ADMM inside, for a nuclear norm minus something convex, such as truncated l1-2.
+
+The part that is subtracted is replaced by its tangent at X, G = U diag(w) V^T, which leaves a convex problem
+
+    min over X of 1/2 ||P_Omega(X - O)||^2 + lam ||X||_* - lam <G, X>.
+
+ADMM splits it into X, which is cheap entry by entry, and Y = X, which is a soft threshold of singular values. Where
+nothing was seen the dual variable cancels, and what is thresholded there is just Y + lam G / rho. So all of it is low
+rank + sparse, and takes O((m + n) r + nnz) memory where the published solver holds m x n arrays. A few ADMM steps for
+each tangent are enough, as the next one goes on from the same dual variable. F never increases: a tangent for which
+ADMM does not lower F is followed by a proximal step, which does.
+
+Ma, Lou, Huang, "Truncated l1-2 models for sparse recovery and rank minimization", SIAM J. Imaging Sci. 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lorank.errors import InputError
+from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
+from lorank.problems import Problem
+from lorank.solvers.base import Solver
+from lorank.solvers.iterates import ProximalState, bias_entries, entries_of, objective_of, updated_bias
+from lorank.solvers.proximal import COARSE, ProximalGradient
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class DCAState(ProximalState):
+    """An iterate, and the dual variable of ADMM on Omega."""
+
+    dual: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class DCA(Solver):
+    """Difference-of-convex algorithm with ADMM inside; see the module's description.
+
+    Parameters
+    ----------
+    inner : int
+        ADMM steps for each tangent.
+    rho : float
+        Weight of ADMM's coupling of X and Y.
+    """
+
+    requires = ("value", "convex_part", "subgradient_weights")
+    revives = True
+
+    def __init__(self, inner: int = 10, rho: float = 0.3) -> None:
+        self.inner = inner
+        self.rho = rho
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        t = getattr(problem.regularizer, "t", 0)
+        if t >= problem.rank:
+            raise InputError(
+                f"t must be less than the rank, or nothing is penalised; t is {t} and the rank is {problem.rank}."
+            )
+
+    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> DCAState:
+        regularizer: Any = problem.regularizer
+        convex = problem.with_regularizer(regularizer.convex_part())
+        state = ProximalGradient().init(convex, start, seed)
+        objective = objective_of(problem, state.U, state.sigma, state.V, state.entries, state.bias)
+        dual = np.zeros(problem.observations.nnz, problem.observations.dtype)
+        return DCAState(**{**vars(state), "objective": objective}, dual=dual)
+
+    def step(self, problem: Problem, state: DCAState) -> DCAState:
+        regularizer: Any = problem.regularizer
+        weights = regularizer.lam * regularizer.subgradient_weights(state.sigma)
+        tangent = state.U * weights.astype(state.U.dtype), state.V
+        pull = entries_of(problem, state.U, weights, state.V)
+        best, trial = state, state
+        for _ in range(self.inner):
+            trial = self._couple(problem, trial, tangent, pull)
+            if not trial.objective > best.objective:
+                best = trial
+        if best is state:
+            best = _proximal(problem, state, tangent)
+        if best.objective > state.objective:
+            return replace(state, stalled=True)
+        return replace(best, iteration=state.iteration + 1)
+
+    def _couple(self, problem: Problem, state: DCAState, tangent: tuple[Array, Array], pull: Array) -> DCAState:
+        """One ADMM step: X entry by entry, Y by a soft threshold, the dual by their difference."""
+        rho = problem.observations.dtype.type(self.rho)
+        target = problem.observations.values - bias_entries(problem, state.bias)
+        X = (target + pull + rho * (state.entries - state.dual)) / (1 + rho)
+        following = _thresholded(problem, state, tangent, pull, X + state.dual, self.rho)
+        return replace(following, dual=X + state.dual - following.entries)
+
+
+def _proximal(problem: Problem, state: DCAState, tangent: tuple[Array, Array]) -> DCAState:
+    """A proximal step on the linearised problem, under which F falls; the dual begins anew."""
+    pull = entries_of(problem, tangent[0], np.ones(tangent[0].shape[1]), tangent[1])
+    seen = problem.observations.values - bias_entries(problem, state.bias) + pull
+    following = _thresholded(problem, state, tangent, pull, seen, 1.0)
+    return replace(following, dual=np.zeros_like(state.dual))
+
+
+def _thresholded(
+    problem: Problem, state: DCAState, tangent: tuple[Array, Array], pull: Array, seen: Array, rho: float
+) -> DCAState:
+    """The soft threshold lam / rho of the matrix that is `seen` on Omega and Y + lam G / rho elsewhere."""
+    regularizer: Any = problem.regularizer
+    convex = regularizer.convex_part()
+    observations = problem.observations
+    dtype = observations.dtype
+    rest = seen - state.entries - pull / dtype.type(rho)
+    Z = SparsePlusLowRank(
+        np.hstack([state.U * state.sigma.astype(dtype), tangent[0] / dtype.type(rho)]),
+        np.hstack([state.V, tangent[1]]),
+        replace(observations.by_row, values=rest),
+        replace(observations.by_col, values=rest[observations.by_col_order]),
+        problem.workers,
+    )
+    rng = np.random.default_rng(state.iteration)
+    threshold = convex.threshold(1 / rho)
+    found = truncated_svd(Z, state.subspace, threshold, problem.rank, rng, COARSE, max_passes=2)
+    sigma = convex.prox(found.sigma.astype(np.float64), 1 / rho)
+    alive = max(1, int(np.count_nonzero(sigma)))
+    U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
+    entries = entries_of(problem, U, sigma, V)
+    bias = updated_bias(problem, state.bias, observations.values - entries)
+    objective = objective_of(problem, U, sigma, V, entries, bias)
+    moved = {"U": U, "sigma": sigma, "V": V, "entries": entries}
+    return replace(state, **moved, bias=bias, subspace=found.subspace, objective=objective)

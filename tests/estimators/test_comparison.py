@@ -1,0 +1,50 @@
+"""compare: one split, the same search for all, and rows for those that fail."""
+
+import numpy as np
+import pytest
+
+import lorank
+from lorank.errors import InputError
+from lorank.estimators.comparison import strongest
+
+
+def test_a_tidy_table_best_first(small_problem, tmp_path):
+    table = lorank.compare(
+        small_problem.train, ["nuclear", "nnfn", "mcp", "fgsr"], ranks=(3,), trials=6, budget=30.0, seed=0
+    )
+    assert set(table["method"]) == {"nuclear", "nnfn", "mcp", "fgsr"}
+    assert table["error"] == sorted(table["error"])
+    assert all(0.1 < error < 0.2 for error in table["error"])
+    assert table["trials"] == [6] * 4
+    assert all(row["parameters"]["rank"] == 3 and row["seconds"] < row["search"] for row in table)
+    assert table["reason"] == [""] * 4
+    table.plot(tmp_path / "errors.png")
+    assert (tmp_path / "errors.png").stat().st_size > 5000
+    assert "nuclear" in str(table)
+    again = lorank.compare(small_problem.train, ["nnfn"], ranks=(3,), trials=6, seed=0)
+    assert again["error"] == [row["error"] for row in table if row["method"] == "nnfn"]
+
+
+def test_what_fails_or_is_late_is_a_row_with_the_reason(small_problem):
+    # t = 3 of truncated l1-2's search is not less than the rank; a budget of next to nothing leaves no time for any.
+    table = lorank.compare(small_problem.train, ["truncated-l12", "nnfn"], ranks=(1,), trials=4, seed=0)
+    rows = {row["method"]: row for row in table}
+    assert rows["truncated-l12"]["reason"].startswith("failed: t must be less than the rank")
+    assert rows["truncated-l12"]["error"] is None
+    assert rows["nnfn"]["reason"] == ""
+    late = lorank.compare(small_problem.train, ["nnfn"], budget=1e-9)
+    assert late["reason"] == ["out of time after 0 trials"]
+    assert late["error"] == [None]
+
+
+def test_what_compare_refuses(small_problem):
+    for wrong in ({"trials": 0}, {"budget": 0}, {"validation": 0.6, "test": 0.5}, {"ranks": (1000,)}):
+        with pytest.raises(InputError):
+            lorank.compare(small_problem.train, ["nnfn"], **wrong)
+    with pytest.raises(InputError, match="Unknown method"):
+        lorank.compare(small_problem.train, ["svd"])
+
+
+def test_strongest_singular_value(small_problem):
+    dense = small_problem.train.to_sparse().toarray()
+    assert strongest(small_problem.train) == pytest.approx(np.linalg.norm(dense, 2), rel=1e-2)

@@ -1,0 +1,91 @@
+"""Solvers of the rivals against each other and against known optima."""
+
+import numpy as np
+import pytest
+
+from lorank.datasets import synthetic
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.regularizers import (
+    LSP,
+    MCP,
+    NNFN,
+    CappedL1,
+    FactoredGSR,
+    FactoredGSRTwoThirds,
+    Nuclear,
+    SchattenP,
+    TruncatedL12,
+)
+from lorank.solvers import DCA, PALM, ProximalGradient, SoftImputeALS, Stopping, solve
+
+EXACT = Stopping(tol=1e-10, max_iter=3000)
+SPECTRAL = [
+    NNFN(lam=2.0),
+    Nuclear(lam=2.0),
+    CappedL1(lam=2.0, theta=20.0),
+    LSP(lam=20.0, theta=10.0),
+    MCP(lam=2.0, theta=5.0),
+]
+
+
+@pytest.mark.parametrize("regularizer", [*SPECTRAL, SchattenP(lam=2.0, p=0.5)], ids=repr)
+def test_with_every_entry_seen_it_is_the_proximal_point(regularizer):
+    Z = np.random.default_rng(0).standard_normal((30, 20))
+    U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+    best = (U * regularizer.prox(sigma, 1.0)) @ Vt
+    for way in ("sweeps", "momentum"):
+        problem = Problem(Observations.from_dense(Z), regularizer, 20, n_jobs=1)
+        result = solve(ProximalGradient(way), problem, seed=0, stopping=EXACT)
+        assert result.objective <= 1.0001 * (
+            0.5 * np.sum((Z - best) ** 2) + regularizer.value(regularizer.prox(sigma, 1.0))
+        )
+
+
+def test_softimpute_reaches_the_optimum_of_the_nuclear_norm(small_problem):
+    problem = Problem(small_problem.train, Nuclear(lam=3.0), 20, n_jobs=1)
+    ours = solve(SoftImputeALS(), problem, seed=0, stopping=EXACT)
+    other = solve(ProximalGradient("momentum"), problem, seed=0, stopping=EXACT)
+    assert ours.objective == pytest.approx(other.objective, rel=1e-5)
+    np.testing.assert_allclose(ours.factors.dense(), other.factors.dense(), atol=2e-2)
+
+
+def test_truncated_l12_without_truncation_is_nnfn(small_problem):
+    ours = solve(DCA(), Problem(small_problem.train, TruncatedL12(lam=1.0, t=0), 5), seed=0, stopping=EXACT)
+    other = solve(ProximalGradient(), Problem(small_problem.train, NNFN(lam=1.0), 5), seed=0, stopping=EXACT)
+    assert ours.objective == pytest.approx(other.objective, rel=1e-4)
+    np.testing.assert_allclose(ours.factors.dense(), other.factors.dense(), atol=2e-2)
+
+
+def test_truncated_l12_leaves_the_strongest_alone(small_problem):
+    """With t at the true rank nothing of the signal is shrunk, whatever the weight."""
+    result = solve(DCA(), Problem(small_problem.train, TruncatedL12(lam=20.0, t=3), 5), seed=0)
+    nuclear = solve(SoftImputeALS(), Problem(small_problem.train, Nuclear(lam=20.0), 5), seed=0)
+    assert small_problem.nmse(result.factors.W, result.factors.H) < 0.04
+    assert small_problem.nmse(nuclear.factors.W, nuclear.factors.H) > 0.3
+
+
+@pytest.mark.parametrize(("factored", "p"), [(FactoredGSR(lam=5.0), 0.5), (FactoredGSRTwoThirds(lam=5.0), 2 / 3)])
+def test_group_sparse_factors_find_what_schatten_p_finds(small_problem, factored, p):
+    """Both published variants: the factored regularizer's least value is Schatten-p's, and dead columns are dropped."""
+    ours = solve(PALM(), Problem(small_problem.train, factored, 12), seed=0, stopping=EXACT)
+    other = solve(ProximalGradient(), Problem(small_problem.train, SchattenP(lam=5.0, p=p), 12), seed=0, stopping=EXACT)
+    assert ours.factors.k == other.factors.k == 3
+    assert ours.objective == pytest.approx(other.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "regularizer", [MCP(lam=5.0, theta=5.0), CappedL1(lam=5.0, theta=20.0), NNFN(lam=5.0)], ids=repr
+)
+def test_the_rank_is_found_although_twenty_are_allowed(regularizer):
+    truth = synthetic(m=300, rank=4, seed=0)
+    result = solve(ProximalGradient(), Problem(truth.train, regularizer, 20), seed=0)
+    assert np.count_nonzero(result.factors.singular_values() > 1.0) == 4
+
+
+@pytest.mark.parametrize("regularizer", SPECTRAL, ids=repr)
+def test_sweeps_end_no_higher_than_momentum(small_problem, regularizer):
+    problem = Problem(small_problem.train, regularizer, 5)
+    ends = {way: solve(ProximalGradient(way), problem, seed=0) for way in ("sweeps", "momentum")}
+    assert ends["sweeps"].objective <= ends["momentum"].objective * (1 + 1e-3)
+    assert ends["sweeps"].n_iter < ends["momentum"].n_iter

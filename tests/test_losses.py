@@ -1,0 +1,119 @@
+"""Pointwise losses: derivatives by finite differences, the bound on the curvature, and fits that need them."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import lorank
+from lorank.datasets import synthetic
+from lorank.errors import InputError
+from lorank.losses import Huber, Logistic, Squared, find
+from lorank.problems import Problem
+from lorank.regularizers import FactoredNNFN, FactoredNuclear
+
+losses = pytest.mark.parametrize("loss", [Squared(), Huber(), Huber(delta=0.3), Logistic()], ids=repr)
+
+
+def pairs(loss, seed=0):
+    rng = np.random.default_rng(seed)
+    x = 3 * rng.standard_normal(200)
+    return x, rng.choice([-1.0, 1.0], 200) if isinstance(loss, Logistic) else rng.standard_normal(200)
+
+
+@losses
+def test_derivative_is_the_slope_of_the_value(loss):
+    x, o = pairs(loss)
+    width = 1e-6
+    each = [
+        loss.value(x[i : i + 1] + width, o[i : i + 1]) - loss.value(x[i : i + 1] - width, o[i : i + 1])
+        for i in range(200)
+    ]
+    np.testing.assert_allclose(loss.derivative(x, o), np.array(each) / (2 * width), atol=1e-6)
+
+
+@losses
+def test_curvature_bounds_the_loss_above(loss):
+    x0, o = pairs(loss)
+    for seed in range(20):
+        x = x0 + 10.0 ** np.random.default_rng(seed).uniform(-3, 1) * np.random.default_rng(seed + 50).standard_normal(
+            200
+        )
+        bound = loss.value(x0, o) + loss.derivative(x0, o) @ (x - x0) + loss.curvature / 2 * np.sum((x - x0) ** 2)
+        assert loss.value(x, o) <= bound + 1e-9
+
+
+@losses
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradient_by_the_factors(loss, transposed):
+    truth = synthetic(m=12, n=9, rank=2, density=0.4, seed=1).train
+    seen = truth.with_values(np.sign(truth.values)) if isinstance(loss, Logistic) else truth
+    problem = Problem(seen, FactoredNuclear(lam=0.1), 2, 0.2, n_jobs=1, pointwise=loss)
+    factors = problem.random_start(0)
+    view = factors.transposed() if transposed else factors
+    slope, value = problem.gradient_left(view, transposed)
+    assert value == pytest.approx(problem.loss(factors))
+    for i, j in np.ndindex(len(view.left), 3):
+        moved = []
+        for width in (1e-6, -1e-6):
+            left = view.left.copy()
+            left[i, j] += width
+            turned = type(view)(left, view.right, view.k, view.biased, view.offset)
+            moved.append(problem.loss(turned.transposed() if transposed else turned))
+        assert slope[i, j] == pytest.approx((moved[0] - moved[1]) / 2e-6, abs=1e-5)
+
+
+def test_huber_shrugs_off_outliers():
+    problem = synthetic(m=200, rank=3, seed=0)
+    rng = np.random.default_rng(0)
+    values = problem.train.values.copy()
+    wrong = rng.random(values.size) < 0.05
+    values[wrong] += 20 * rng.standard_normal(wrong.sum())
+    seen = problem.train.with_values(values)
+    settings = {"rank": 3, "lam": 1.0, "theta": 0.0, "random_state": 0}
+    errors = {
+        name: problem.nmse(*lorank.MatrixCompletion(loss=loss, **settings).fit(seen).factors_)
+        for name, loss in (("squared", "squared"), ("huber", Huber(delta=0.3)))
+    }
+    assert errors["huber"] < 0.2 * errors["squared"]
+
+
+@pytest.mark.parametrize("solver", ["alternating", "gradient"])
+def test_logistic_learns_probabilities(solver):
+    rng = np.random.default_rng(0)
+    score = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 90)) * 1.5
+    labels = (rng.random(score.shape) < expit(score)).astype(float)
+    hidden = rng.random(score.shape) < 0.3
+    seen = np.where(hidden, np.nan, labels)
+    model = lorank.MatrixCompletion(
+        rank=2, lam=2.0, theta=0.0, loss="logistic", solver=solver, random_state=0, max_iter=300
+    ).fit(seen)
+    probability = expit(model.predict(*np.nonzero(hidden)))
+    # Better than the share of each class (0.25), and not far from the truth's own score.
+    assert np.mean((probability - labels[hidden]) ** 2) < 1.15 * np.mean((expit(score[hidden]) - labels[hidden]) ** 2)
+    assert np.all(np.diff(model.history_["objective"]) <= 0)
+    # Classes 0 and 1 are the classes -1 and 1.
+    same = lorank.MatrixCompletion(**model.get_params()).fit(2 * seen - 1)
+    np.testing.assert_array_equal(same.factors_[0], model.factors_[0])
+
+
+def test_what_losses_refuse(small_problem):
+    fit = lorank.MatrixCompletion
+    with pytest.raises(InputError, match="two classes"):
+        fit(loss="logistic").fit(small_problem.train)
+    with pytest.raises(InputError, match="-1, 0 and 1 together"):
+        fit(rank=1, loss="logistic").fit(np.array([[1.0, 0.0], [-1.0, np.nan]]))
+    with pytest.raises(InputError, match="Unknown loss 'hinge'; there are squared, huber, logistic"):
+        find("hinge")
+    with pytest.raises(InputError, match="delta"):
+        Huber(delta=0.0)
+    with pytest.raises(InputError, match="squared loss"):
+        fit("mcp", rank=3, loss="huber").fit(small_problem.train)
+
+
+def test_an_early_stop_watches_the_loss_itself(small_problem):
+    seen = small_problem.train.with_values(np.sign(small_problem.train.values))
+    held = small_problem.validation.with_values(np.sign(small_problem.validation.values))
+    problem = Problem(seen, FactoredNNFN(lam=1.0), 3, pointwise=Logistic())
+    factors = problem.random_start(0)
+    x = factors.predict(held.rows, held.cols)
+    assert problem.error(factors, held) == pytest.approx(np.mean(np.log1p(np.exp(-x * held.values))))
