@@ -39,6 +39,7 @@ _ROOMS = (
     "problems",
     "regularizers",
     "solvers",
+    "spatial",
 )
 
 __all__ = [*_HOME, *_ROOMS]

@@ -22,6 +22,7 @@ from lorank.regularizers import (
 )
 from lorank.solvers import (
     DCA,
+    GRALS,
     PALM,
     Alternating,
     GradientDescent,
@@ -104,14 +105,22 @@ class Method:
         chosen = {name: value(lam) if callable(value) else value for name, value in chosen.items()}
         return self.regularizer(**({"lam": lam} if self.weighted else {}), **chosen)
 
-    def build_solver(self, name: str | Solver | BPMF) -> Solver | BPMF:
-        """The solver of this name; "auto" is the default. One that is built already must be of a kind listed here."""
+    def build_solver(self, name: str | Solver | BPMF, sides: tuple[Any, ...] = ()) -> Solver | BPMF:
+        """The solver of this name; "auto" is the first that takes the given graphs and priors (`sides`) into account.
+
+        One that is built already must be of a kind listed here.
+        """
         if not isinstance(name, str):
             if not any(isinstance(name, type(build())) for build in self.solvers.values()):
                 raise InputError(f"Method {self.name!r} cannot be fitted by a {type(name).__name__}.")
             return name
         if name == "auto":
-            return next(iter(self.solvers.values()))()
+            built = [build() for build in self.solvers.values()]
+            kinds = [getattr(solver, "coupling", ()) for solver in built]
+            able = [s for s, kind in zip(built, kinds) if all(isinstance(side, kind) for side in sides)]
+            if not able:
+                raise InputError(f"Method {self.name!r} cannot take a {type(sides[0]).__name__} into account.")
+            return able[0]
         if name not in self.solvers:
             raise InputError(
                 f"Unknown solver {name!r} for method {self.name!r}; there are auto, {', '.join(self.solvers)}."
@@ -162,6 +171,14 @@ CATALOGUE: Mapping[str, Method] = {
             at=_with_theta,
         ),
         Method("factored-nuclear", "lam/2 (||W||_F^2 + ||H||_F^2)", FactoredNuclear, {}, _FACTORED, "ACD"),
+        Method(
+            "grals",
+            "lam/2 (||W||_F^2 + ||H||_F^2) + gamma/2 tr(W^T L W)",
+            FactoredNuclear,
+            {},
+            {"grals": GRALS},
+            "ACD",
+        ),
         Method(
             "nuclear",
             "lam ||X||_*",

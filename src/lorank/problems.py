@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank import kernels
+from lorank.errors import InputError
 from lorank.linalg import Factors, Frame, balance, pad
 from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
-from lorank.regularizers import Factored, Spectral
+from lorank.regularizers import Factored, GraphLaplacian, KernelPrior, Spectral, Whitening
 
 Array = npt.NDArray[Any]
 
@@ -44,6 +45,9 @@ class Problem:
         Threads; None for all cores.
     pointwise : Loss
         Of an entry; squared by default.
+    row_graph, col_graph : GraphLaplacian or KernelPrior, optional
+        What is known of rows or columns beforehand: gamma/2 tr(X^T L X) is added, or the regularizer is taken at the
+        whitened factor. Not together with biases.
     """
 
     observations: Observations
@@ -52,9 +56,16 @@ class Problem:
     bias_weight: float | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
+    row_graph: GraphLaplacian | KernelPrior | None = None
+    col_graph: GraphLaplacian | KernelPrior | None = None
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.coupled and (self.biased or not self.squared):
+            raise InputError(
+                "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
+                "and season off the data first."
+            )
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
 
     def with_regularizer(self, regularizer: Any) -> Problem:
@@ -66,6 +77,27 @@ class Problem:
     @property
     def biased(self) -> bool:
         return self.bias_weight is not None
+
+    @property
+    def coupled(self) -> bool:
+        """Whether lines depend on each other, through a graph or a kernel."""
+        return self.row_graph is not None or self.col_graph is not None
+
+    @cached_property
+    def _terms(self) -> tuple[GraphLaplacian | Whitening | None, GraphLaplacian | Whitening | None]:
+        rows, cols = (
+            None if graph is None else graph.bind(self.fractions(transposed))
+            for graph, transposed in ((self.row_graph, False), (self.col_graph, True))
+        )
+        return rows, cols
+
+    def term(self, transposed: bool) -> GraphLaplacian | Whitening | None:
+        """The graph or kernel of the rows, or of the columns when transposed."""
+        return self._terms[transposed]
+
+    def fractions(self, transposed: bool) -> Array:
+        """How much of each row (column when transposed) was observed."""
+        return np.diff(self.lines(transposed).pointers) / self.observations.shape[not transposed]
 
     @cached_property
     def mean(self) -> float:
@@ -185,12 +217,48 @@ class Problem:
 
     def frame(self, factors: Factors) -> Frame:
         """The balanced frame of the factors."""
-        return balance(self.gram(factors.left, factors.k), self.gram(factors.right, factors.k))
+        return balance(self.prior_gram(factors), self.prior_gram(factors.transposed(), transposed=True))
+
+    def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
+        """The left factor's Gram as the regularizer sees it: W^T W, or W^T K^-1 W under a kernel prior."""
+        term = self.term(transposed)
+        return term.gram(factors.W) if isinstance(term, Whitening) else self.gram(factors.left, factors.k)
 
     def penalty(self, factors: Factors, frame: Frame) -> float:
-        """Regularizer at the balanced factors of the same X, plus the biases' ridge."""
+        """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""
         assert isinstance(self.regularizer, Factored)
-        return float(self.regularizer.value(frame.gram, frame.gram)) + self.bias_penalty(factors)
+        value = float(self.regularizer.value(frame.gram, frame.gram))
+        return value + self.bias_penalty(factors) + self.graph_penalty(factors)
+
+    def graph_penalty(self, factors: Factors) -> float:
+        """gamma/2 tr(X^T L X) of the rows' graph, plus that of the columns'."""
+        total = 0.0
+        for side, transposed in ((factors, False), (factors.transposed(), True)):
+            term = self.term(transposed)
+            if isinstance(term, GraphLaplacian):
+                total += term.energy(side.W, self.gram(side.right, side.k))
+        return total
+
+    # Spectral problems with graphs: the gradient of the graphs' terms is of low rank, like X itself.
+
+    @property
+    def lipschitz(self) -> float:
+        """A Lipschitz constant of the gradient of the smooth part: 1 of the loss, gamma ||L|| of each graph."""
+        terms = (self.term(transposed) for transposed in (False, True))
+        return 1.0 + sum(term.weight * term.norm for term in terms if isinstance(term, GraphLaplacian))
+
+    def graph_descent(self, U: Array, V: Array, step: float) -> tuple[Array, Array]:
+        """Factors of Y - step (gamma L Y + Y gamma' L') for Y = U V^T, with the graphs that there are."""
+        rows, cols = self._terms
+        step = U.dtype.type(step)
+        down = U - step * rows.dot(U).astype(U.dtype) if isinstance(rows, GraphLaplacian) else U
+        if not isinstance(cols, GraphLaplacian):
+            return down, V
+        return np.hstack([down, -step * U]), np.hstack([V, cols.dot(V).astype(V.dtype)])
+
+    def spectral_graph(self, U: Array, sigma: Array, V: Array) -> float:
+        """The graphs' terms at X = U diag(sigma) V^T."""
+        return self.graph_penalty(Factors.of(U * sigma.astype(U.dtype), V)) if self.coupled and sigma.size else 0.0
 
     def bias_penalty(self, factors: Factors) -> float:
         if self.bias_weight is None:

@@ -18,14 +18,15 @@ from lorank.errors import InputError
 from lorank.estimators import folding, intervals, tuning, unseen
 from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import check_parameters
+from lorank.estimators.parameters import check_parameters, check_rank
 from lorank.estimators.progress import ProgressLine
-from lorank.estimators.setting import AUTO, Setting
+from lorank.estimators.setting import AUTO, Setting, prepared
 from lorank.kernels import Workers
 from lorank.linalg.blas import one_blas_thread
 from lorank.linalg.factors import Factors, effective_rank
 from lorank.observations import Observations, observe
 from lorank.problems import Problem
+from lorank.regularizers import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
@@ -82,6 +83,9 @@ class MatrixCompletion(BaseEstimator):
         Precision of factors and data; float32 halves the memory.
     verbose : bool
         Show a line of progress on standard error.
+    row_graph, col_graph : GraphLaplacian or KernelPrior, optional
+        What is known of rows or columns, by which those never observed are predicted; graph_weight multiplies both.
+    graph_weight : float
 
     Attributes
     ----------
@@ -130,6 +134,9 @@ class MatrixCompletion(BaseEstimator):
         n_jobs: int | None = None,
         dtype: str = "float64",
         verbose: bool = False,
+        row_graph: GraphLaplacian | KernelPrior | None = None,
+        col_graph: GraphLaplacian | KernelPrior | None = None,
+        graph_weight: float = 1.0,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -149,6 +156,9 @@ class MatrixCompletion(BaseEstimator):
         self.n_jobs = n_jobs
         self.dtype = dtype
         self.verbose = verbose
+        self.row_graph = row_graph
+        self.col_graph = col_graph
+        self.graph_weight = graph_weight
 
     def fit(
         self,
@@ -240,21 +250,24 @@ class MatrixCompletion(BaseEstimator):
         method = catalogue.find(self.method)
         seconds = None if self.max_seconds is None else self.max_seconds / 2
         wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
-        held_out = _prepared(held_out, losses.find(self.loss))
-        solver = method.build_solver(self.solver)
+        held_out = prepared(held_out, losses.find(self.loss))
+        solver = method.build_solver(self.solver, self._sides())
         if isinstance(solver, BPMF):
             raise InputError(f"Method {self.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
         with one_blas_thread():
             return tuning.tune(wanted, self._problem, solver, train, held_out, seed, seconds)
 
+    def _sides(self) -> tuple[Any, ...]:
+        return tuple(side for side in (self.row_graph, self.col_graph) if side is not None)
+
     def _problem(self, observations: Observations, setting: Setting) -> Problem:
-        m, n = observations.shape
-        if not 1 <= setting.rank <= min(m, n):
-            raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {setting.rank}.")
+        check_rank(setting.rank, observations.shape)
         loss = losses.find(self.loss)
         method = catalogue.find(self.method)
         regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=self.p, t=self.t)
-        return Problem(_prepared(observations, loss), regularizer, setting.rank, setting.bias_weight, self.n_jobs, loss)
+        sides = (None if side is None else side.scaled(self.graph_weight) for side in (self.row_graph, self.col_graph))
+        shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
+        return Problem(shown, regularizer, rank, weight, self.n_jobs, loss, *sides)
 
     def _solve(
         self,
@@ -267,10 +280,10 @@ class MatrixCompletion(BaseEstimator):
         seed: int | None = None,
     ) -> Result:
         problem = self._problem(observations, setting)
-        solver = catalogue.find(self.method).build_solver(self.solver)
+        solver = catalogue.find(self.method).build_solver(self.solver, self._sides())
         shared: dict[str, Any] = {
             "start": start,
-            "validation": None if held_out is None else _prepared(held_out, problem.pointwise),
+            "validation": None if held_out is None else prepared(held_out, problem.pointwise),
             "callbacks": [*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
             "checkpoint": checkpoint,
             "seed": seed,
@@ -340,9 +353,3 @@ class MatrixCompletion(BaseEstimator):
         loss = losses.find(self.loss)
         predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
         return -loss.error(predicted, loss.prepare(observations.values))
-
-
-def _prepared(observations: Observations, loss: losses.Loss) -> Observations:
-    """Values as the loss wants them; itself, with all that it has computed, if they are that already."""
-    values = loss.prepare(observations.values)
-    return observations if values is observations.values else observations.with_values(values)

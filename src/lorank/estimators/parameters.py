@@ -18,7 +18,7 @@ def check_parameters(model: MatrixCompletion) -> None:
     """Refuse what cannot be meant, in a sentence that names the parameter."""
     if model.rank != AUTO and (not isinstance(model.rank, Integral) or isinstance(model.rank, bool)):
         raise InputError(f"rank must be a whole number or 'auto'; got {model.rank!r}.")
-    for name in ("lam", "theta", "p", "t", "tol"):
+    for name in ("lam", "theta", "p", "t", "tol", "graph_weight"):
         value = getattr(model, name)
         optional = name in ("theta", "p", "t") and value is None
         automatic = name in ("lam", "theta") and value == AUTO
@@ -40,3 +40,10 @@ def check_parameters(model: MatrixCompletion) -> None:
         raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
     if np.dtype(model.dtype) not in (np.float32, np.float64):
         raise InputError(f"dtype must be 'float32' or 'float64'; got {model.dtype!r}.")
+
+
+def check_rank(rank: int, shape: tuple[int, int]) -> None:
+    """Refuse a rank that a matrix of this shape cannot have."""
+    m, n = shape
+    if not 1 <= rank <= min(m, n):
+        raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")

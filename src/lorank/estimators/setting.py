@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lorank.losses import Loss
+from lorank.observations import Observations
+
 # The word for a parameter that is to be tuned.
 AUTO = "auto"
 
@@ -25,3 +28,9 @@ class Setting:
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "
         return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}"
+
+
+def prepared(observations: Observations, loss: Loss) -> Observations:
+    """Values as the loss wants them; itself, with all that it has computed, if they are that already."""
+    values = loss.prepare(observations.values)
+    return observations if values is observations.values else observations.with_values(values)

@@ -7,6 +7,7 @@ one kernel called twice. Lines are independent: the same bits come out for any n
 """
 
 from lorank.kernels.compression import compress, first_duplicate, transpose
+from lorank.kernels.grams import gram_lines
 from lorank.kernels.lines import (
     GRAM_BLOCK,
     gradient_lines,
@@ -28,6 +29,7 @@ __all__ = [
     "first_duplicate",
     "gradient_lines",
     "gram_blocks",
+    "gram_lines",
     "multiply_lines",
     "predict_pairs",
     "sample_lines",

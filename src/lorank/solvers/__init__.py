@@ -5,6 +5,7 @@ from lorank.solvers.base import Callback, Progress, Solver, Stopping, solve
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.dca import DCA
 from lorank.solvers.gradient import GradientDescent
+from lorank.solvers.grals import GRALS
 from lorank.solvers.palm import PALM
 from lorank.solvers.proximal import ProximalGradient
 from lorank.solvers.result import History, Result, Status
@@ -12,6 +13,7 @@ from lorank.solvers.softimpute import SoftImputeALS
 
 __all__ = [
     "DCA",
+    "GRALS",
     "PALM",
     "Alternating",
     "Callback",

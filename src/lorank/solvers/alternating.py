@@ -25,8 +25,9 @@ import numpy.typing as npt
 from lorank.linalg import Factors, Frame, balance
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
-from lorank.regularizers import Factored
+from lorank.regularizers import Factored, GraphLaplacian, KernelPrior
 from lorank.solvers.base import Solver
+from lorank.solvers.coupled import solve_half
 
 Array = npt.NDArray[Any]
 
@@ -51,6 +52,7 @@ class Alternating(Solver):
 
     requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
     any_loss = True
+    coupling: ClassVar[tuple[type, ...]] = (GraphLaplacian, KernelPrior)
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)
@@ -83,17 +85,16 @@ class Alternating(Solver):
         self, problem: Problem, factors: Factors, ridge: Array, pull: Array | None, transposed: bool
     ) -> tuple[Array, float]:
         """The left factor given the right one, and the loss there."""
-        return problem.solve_left(factors, ridge, pull, transposed)
+        return solve_half(problem, factors, ridge, pull, transposed)
 
     def _sweep(self, problem: Problem, factors: Factors, cautious: bool) -> AlternatingState:
-        k = factors.k
-        gram_right = problem.gram(factors.right, k)
-        frame = balance(problem.gram(factors.left, k), gram_right)
+        gram_right = problem.prior_gram(factors.transposed(), transposed=True)
+        frame = balance(problem.prior_gram(factors), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious)
         left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
-        frame = balance(problem.gram(left, k), gram_right)
+        frame = balance(problem.prior_gram(factors), gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
         right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))

@@ -50,6 +50,8 @@ class Solver(ABC):
 
     # Methods that the regularizer must have, by name.
     requires: ClassVar[tuple[str, ...]] = ()
+    # Kinds of graphs and priors on rows and columns that it takes into account.
+    coupling: ClassVar[tuple[type, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
     # How a path from strong to weak weights goes on from its last point: "follow" it where directions that are 0 can
@@ -64,6 +66,9 @@ class Solver(ABC):
                 f"The solver {type(self).__name__} needs a regularizer with {' and '.join(lacking)}; "
                 f"{type(problem.regularizer).__name__} has not."
             )
+        for graph in (problem.row_graph, problem.col_graph):
+            if graph is not None and not isinstance(graph, self.coupling):
+                raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
 
         if not (self.any_loss or problem.squared):
             raise InputError(

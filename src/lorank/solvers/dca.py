@@ -68,7 +68,7 @@ class DCA(Solver):
         regularizer: Any = problem.regularizer
         convex = problem.with_regularizer(regularizer.convex_part())
         state = ProximalGradient().init(convex, start, seed)
-        objective = objective_of(problem, state.sigma, state.entries, state.bias)
+        objective = objective_of(problem, state.U, state.sigma, state.V, state.entries, state.bias)
         dual = np.zeros(problem.observations.nnz, problem.observations.dtype)
         return DCAState(**{**vars(state), "objective": objective}, dual=dual)
 
@@ -129,6 +129,6 @@ def _thresholded(
     U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
     entries = entries_of(problem, U, sigma, V)
     bias = updated_bias(problem, state.bias, observations.values - entries)
-    objective = objective_of(problem, sigma, entries, bias)
+    objective = objective_of(problem, U, sigma, V, entries, bias)
     moved = {"U": U, "sigma": sigma, "V": V, "entries": entries}
     return replace(state, **moved, bias=bias, subspace=found.subspace, objective=objective)

@@ -61,6 +61,10 @@ def gradient_step(problem: Problem, state: ProximalState, beta: float) -> Sparse
         V = np.hstack([V, state.V_before])
         model = model + dtype.type(beta) * (model - state.entries_before)
     residual = observations.values - model - bias_entries(problem, state.bias)
+    if problem.coupled:
+        step = 1 / problem.lipschitz
+        residual = dtype.type(step) * residual
+        U, V = problem.graph_descent(U, V, step)
     return SparsePlusLowRank(
         U,
         V,
@@ -79,14 +83,16 @@ def entries_of(problem: Problem, U: Array, sigma: Array, V: Array) -> Array:
     return Factors.of(scaled, V).predict(observations.rows, observations.cols, problem.workers)
 
 
-def objective_of(problem: Problem, sigma: Array, entries: Array, bias: Array) -> float:
-    """F at these singular values, entries on Omega, and biases."""
+def objective_of(problem: Problem, U: Array, sigma: Array, V: Array, entries: Array, bias: Array) -> float:
+    """F at X = U diag(sigma) V^T, whose entries on Omega are known, and biases."""
     residual = (problem.observations.values - entries - bias_entries(problem, bias)).astype(np.float64)
     ridge = 0.0
     if problem.bias_weight is not None:
         ridge = 0.5 * problem.bias_weight * float(np.sum(bias[1:] ** 2) + (bias[0] - problem.mean) ** 2)
     regularizer: Any = problem.regularizer
-    return 0.5 * float(residual @ residual) + float(regularizer.value(sigma)) + ridge
+    return (
+        0.5 * float(residual @ residual) + float(regularizer.value(sigma)) + ridge + problem.spectral_graph(U, sigma, V)
+    )
 
 
 def svd_of(factors: Factors) -> tuple[Array, Array, Array]:

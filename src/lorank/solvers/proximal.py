@@ -4,7 +4,8 @@
 
 X is kept as U diag(sigma) V^T and Z as low rank + sparse, so that a step costs O(nnz r + (m + n) r^2). Only singular
 values above the regularizer's threshold are computed, by the power method from the last subspace. The step is 1, since
-the gradient of the loss is 1-Lipschitz. With few observations a step is short: it moves X by no more than what Omega
+the gradient of the loss is 1-Lipschitz; a graph, whose gradient gamma L Y is of low rank too, makes it
+1 / (1 + gamma ||L||). With few observations a step is short: it moves X by no more than what Omega
 shows of it. Three ways to go on from it:
 
 - sweeps (the default). The prox gives a subgradient for nothing: with z the singular values of Z and x those of X,
@@ -32,7 +33,9 @@ import numpy.typing as npt
 
 from lorank.linalg import Factors, balance, truncated_svd
 from lorank.problems import Problem
+from lorank.regularizers import GraphLaplacian
 from lorank.solvers.base import Solver
+from lorank.solvers.coupled import solve_half
 from lorank.solvers.iterates import ProximalState, entries_of, gradient_step, objective_of, svd_of, updated_bias
 
 Array = npt.NDArray[Any]
@@ -57,6 +60,7 @@ class ProximalGradient(Solver):
 
     requires = ("value", "prox", "threshold")
     path = "follow"
+    coupling = (GraphLaplacian,)
 
     def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
         self.accelerate = accelerate
@@ -78,7 +82,7 @@ class ProximalGradient(Solver):
         rng = np.random.default_rng(seed)
         subspace = np.hstack([V, rng.standard_normal((n, min(FIRST, n))).astype(dtype)])
         subspace = np.linalg.qr(subspace)[0].astype(dtype)
-        objective = objective_of(problem, sigma, entries, bias)
+        objective = objective_of(problem, U, sigma, V, entries, bias)
         state = ProximalState(U, sigma, V, entries, U, sigma, V, entries, bias, subspace, objective)
         return state if start is not None else self._let_down(problem, state)
 
@@ -95,7 +99,7 @@ class ProximalGradient(Solver):
             heavier = replace(regularizer, lam=_weight_of_threshold(regularizer, float(threshold)))
             state = self._iterate(problem.with_regularizer(heavier), state, 0.0, COARSE)
             state = replace(state, iteration=state.iteration + 1)
-        return replace(state, objective=objective_of(problem, state.sigma, state.entries, state.bias))
+        return replace(state, objective=objective_of(problem, state.U, state.sigma, state.V, state.entries, state.bias))
 
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
         momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2) if self.accelerate == "momentum" else 0.0
@@ -110,16 +114,17 @@ class ProximalGradient(Solver):
 
     def _iterate(self, problem: Problem, state: ProximalState, beta: float, tol: float) -> ProximalState:
         regularizer: Any = problem.regularizer
+        step = 1 / problem.lipschitz
         Z = gradient_step(problem, state, beta)
         rng = np.random.default_rng(state.iteration)
-        found = truncated_svd(Z, state.subspace, regularizer.threshold(1.0), problem.rank, rng, tol, PASSES[tol])
+        found = truncated_svd(Z, state.subspace, regularizer.threshold(step), problem.rank, rng, tol, PASSES[tol])
         z = found.sigma.astype(np.float64)
-        sigma = regularizer.prox(z, 1.0)
+        sigma = regularizer.prox(z, step)
         alive = max(1, int(np.count_nonzero(sigma)))
         U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
         entries = entries_of(problem, U, sigma, V)
         bias = updated_bias(problem, state.bias, problem.observations.values - entries)
-        objective = objective_of(problem, sigma, entries, bias)
+        objective = objective_of(problem, U, sigma, V, entries, bias)
         stepped = ProximalState(
             U,
             sigma,
@@ -135,7 +140,7 @@ class ProximalGradient(Solver):
         )
         if self.accelerate != "sweeps" or not np.isfinite(objective) or not sigma.any():
             return stepped
-        return _swept(problem, stepped, z[:alive] - sigma)
+        return _swept(problem, stepped, (z[:alive] - sigma) / step)
 
 
 def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalState:
@@ -146,9 +151,9 @@ def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalSta
     # Where the regularizer has no slope, rows seen less than k times are held near the place where they are.
     ridge = np.maximum(slopes, HOLD * regularizer.threshold(1.0))
     forces = np.diag(ridge), np.diag(ridge - slopes)
-    left, _ = problem.solve_left(factors, *forces)
+    left, _ = solve_half(problem, factors, *forces)
     factors = replace(factors, left=left)
-    right, _ = problem.solve_left(factors.transposed(), *forces, transposed=True)
+    right, _ = solve_half(problem, factors.transposed(), *forces, transposed=True)
     factors = problem.recentred(replace(factors, right=right))
     if not factors.is_finite():
         return state
@@ -163,7 +168,7 @@ def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalSta
     bias = state.bias
     if problem.biased:
         bias = np.concatenate([[factors.offset], factors.row_bias, factors.col_bias]).astype(np.float64)
-    objective = objective_of(problem, sigma, entries, bias)
+    objective = objective_of(problem, U, sigma, V, entries, bias)
     if not objective < state.objective:
         return state
     return replace(state, U=U, sigma=sigma, V=V, entries=entries, bias=bias, objective=objective)

@@ -1,0 +1,346 @@
+"""Stations that were never measured: every method on the same splits, and what a climate scientist would do instead.
+
+    python benchmarks/climate.py gas ushcn gaps speed picture --data ../shared/data
+
+gas      the paper's setting on the anomalies of 125 places x 144 months: 10/10/80% of the places train, validate, test
+ushcn    the same on 1218 stations x 1200 months of temperature anomalies, with the gaps that they have
+gaps     the same data, 30% of the stations never seen and 20% with a tenth of their months
+speed    one fit with a prior or a graph against one without; 20,000 places and their ten neighbours
+picture  a map of errors and one never-measured station (docs/climate.png)
+
+Every method is tuned on the same validation places, with as many settings as the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import resource
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from lorank import MatrixCompletion, catalogue
+from lorank.datasets import StationData, gas_anomalies, normalise, split_locations, ushcn
+from lorank.observations import Observations
+from lorank.regularizers import GraphLaplacian, KernelPrior
+from lorank.regularizers.coordinates import sphere
+
+Fit = Callable[[np.ndarray, dict[str, Any]], np.ndarray]
+RATES, WEIGHTS, LAMS = (2.0, 4.0, 8.0, 16.0), (0.001, 0.01, 0.1), (0.001, 0.03)
+
+
+def settings(**options: tuple[Any, ...]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*options.values()):
+        yield dict(zip(options, values))
+
+
+def rmse(predicted: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sqrt(np.nanmean((predicted - truth) ** 2)))
+
+
+class Task:
+    """Stations, and the fits that methods are made of: from values with NaN to all values."""
+
+    def __init__(self, data: StationData, rank: int) -> None:
+        self.data, self.rank = data, rank
+        self.tol = 1e-5
+        # The other lam that is tried with a kernel prior, beside one that leaves all shrinking to the kernel.
+        self.coarse_lam = 0.1 if data.values.size < 1e5 else 1.0
+        self.points = sphere(data.latitude, data.longitude)
+        self.apart = cdist(self.points, self.points)
+        self.graphs: dict[float, GraphLaplacian] = {}
+
+    def by_distance(self, seen: np.ndarray, power: float) -> np.ndarray:
+        """Each month the mean of the stations that have it, weighted by distance to the power; nearest if infinite."""
+        known = ~np.isnan(seen)
+        if np.isfinite(power):
+            weights = np.maximum(self.apart, 1e-6) ** -power
+            return weights @ np.where(known, seen, 0.0) / (weights @ known)
+        out = np.empty_like(seen)
+        for month in range(seen.shape[1]):
+            have = np.flatnonzero(known[:, month])
+            out[:, month] = seen[have[self.apart[:, have].argmin(axis=1)], month]
+        return out
+
+    def kriging(self, seen: np.ndarray, length: float, nugget: float, nu: float, months: Any = None) -> np.ndarray:
+        """scikit-learn's Gaussian process, month by month; months with the same stations share a factorization."""
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import Matern
+
+        known = ~np.isnan(seen)
+        out = np.full_like(seen, np.nan)
+        months = np.arange(seen.shape[1]) if months is None else months
+        patterns: dict[bytes, list[int]] = {}
+        for month in months:
+            patterns.setdefault(known[:, month].tobytes(), []).append(int(month))
+        for group in patterns.values():
+            have = known[:, group[0]]
+            process = GaussianProcessRegressor(Matern(length, nu=nu), alpha=nugget, optimizer=None)
+            process.fit(self.points[have], seen[np.ix_(have, group)])
+            out[:, group] = process.predict(self.points).reshape(len(seen), -1)
+        return out
+
+    def graph(self, rate: float) -> GraphLaplacian:
+        if rate not in self.graphs:
+            self.graphs[rate] = GraphLaplacian.from_coordinates(self.data.latitude, self.data.longitude, rate=rate)
+        return self.graphs[rate]
+
+    def completed(self, seen: np.ndarray, method: str, graph: Any, lam: float, theta: float = 1.0) -> np.ndarray:
+        shape = theta if "theta" in catalogue.find(method).parameters else None
+        model = MatrixCompletion(method, self.rank, lam, shape, row_graph=graph, random_state=0, tol=self.tol)
+        return model.fit(Observations.from_dense(seen)).result_.factors.dense()
+
+    def laplacian(self, method: str) -> Fit:
+        def fit(seen: np.ndarray, s: dict[str, Any]) -> np.ndarray:
+            return self.completed(
+                seen, method, self.graph(s["rate"]).scaled(s["weight"]), s["lam"], s.get("theta", 1.0)
+            )
+
+        return fit
+
+    def prior(self, method: str, theta: float = 1.0) -> Fit:
+        def fit(seen: np.ndarray, s: dict[str, Any]) -> np.ndarray:
+            kernel = KernelPrior(self.points, s.get("kernel", "exponential"), s["length"], s["nugget"])
+            return self.completed(seen, method, kernel, s["lam"], theta)
+
+        return fit
+
+
+def methods_of(task: Task, spectral: bool) -> dict[str, tuple[list[dict[str, Any]], Fit]]:
+    """Name: the settings that are tried, and the fit."""
+    paper = list(
+        settings(rate=(2.0,), weight=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), lam=(0.001, 0.03, 0.3))
+    )
+    tuned = list(settings(rate=RATES, weight=WEIGHTS, lam=LAMS))
+    grals = list(settings(rate=RATES, weight=(0.01, 0.1, 1.0), lam=LAMS))
+    kernels = ("exponential", "matern32")
+    prior = list(settings(kernel=kernels, length=(1.0, 3.0, 10.0), nugget=(1e-6, 0.02), lam=(0.001, task.coarse_lam)))
+    krige = list(settings(length=(0.5, 1.0, 3.0, 10.0), nugget=(1e-6, 0.02, 0.1), nu=(0.5, 1.5)))
+    found = {
+        "nearest station": ([{}], lambda seen, s: task.by_distance(seen, np.inf)),
+        "inverse distance": (list(settings(power=(1.0, 2.0, 3.0))), lambda seen, s: task.by_distance(seen, s["power"])),
+        "kriging (GaussianProcessRegressor)": (krige, lambda seen, s: task.kriging(seen, **s)),
+        "graph b/1000 km, factored nuclear": (paper, task.laplacian("factored-nuclear")),
+        "graph b/1000 km, factored NNFN": (paper, task.laplacian("nnfn")),
+        "graph, factored nuclear": (tuned, task.laplacian("factored-nuclear")),
+        "graph, factored NNFN": (tuned, task.laplacian("nnfn")),
+        "graph, GRALS": (grals, task.laplacian("grals")),
+        "kernel prior, factored nuclear": (prior, task.prior("factored-nuclear")),
+        "kernel prior, factored NNFN": (prior, task.prior("nnfn")),
+    }
+    if spectral:
+        found["graph, nuclear"] = (tuned, task.laplacian("nuclear"))
+        found["graph, NNFN"] = (tuned, task.laplacian("nnfn-prox"))
+    return found
+
+
+def whole_places(title: str, tasks: dict[str, Task], seeds: int, spectral: bool) -> None:
+    """The paper's setting: 10% of the places train, 10% validate, 80% test."""
+    print(f"\n## {title}: RMSE at places never measured, mean and deviation of {seeds} splits\n")
+    print("| method | settings | " + " | ".join(tasks) + " | s a fit |\n|---|---|" + "---|" * (len(tasks) + 1))
+    for name in methods_of(next(iter(tasks.values())), spectral):
+        cells, spent, count = [], 0.0, 0
+        for task in tasks.values():
+            tried, fit = methods_of(task, spectral)[name]
+            errors = []
+            for seed in range(seeds):
+                train, validation, test = split_locations(len(task.points), seed=seed)
+                seen = np.full_like(task.data.values, np.nan)
+                seen[train] = task.data.values[train]
+                best, error = np.inf, np.nan
+                for setting in tried:
+                    started = time.perf_counter()
+                    predicted = fit(seen, setting)
+                    spent, count = spent + time.perf_counter() - started, count + 1
+                    held_out = rmse(predicted[validation], task.data.values[validation])
+                    if held_out < best:
+                        best, error = held_out, rmse(predicted[test], task.data.values[test])
+                errors.append(error)
+            cells.append(f"{np.mean(errors):.3f} ± {np.std(errors):.3f}")
+        print(f"| {name} | {len(tried)} | {' | '.join(cells)} | {spent / count:.3f} |", flush=True)
+
+
+def temperature(folder: Path) -> StationData:
+    """The last 1200 months of USHCN temperature as anomalies in standard deviations."""
+    measured = ushcn("tavg", folder)
+    return normalise(replace(measured, values=measured.values[:, -1200:], time=measured.time[-1200:]), "anomaly")
+
+
+def with_gaps(data: StationData, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """What is seen, and masks: `validation` stations (5%) and `never` seen ones (30%), `hidden` nine tenths of 20%."""
+    rng = np.random.default_rng(seed)
+    there = ~np.isnan(data.values)
+    never, few, validation, _ = np.split(rng.permutation(len(there)), np.cumsum([365, 244, 61]))
+    masks = {name: np.zeros_like(there) for name in ("validation", "never", "hidden")}
+    masks["validation"][validation], masks["never"][never] = there[validation], there[never]
+    masks["hidden"][few] = there[few] & (rng.random((few.size, there.shape[1])) > 0.1)
+    seen = there & ~(masks["validation"] | masks["never"] | masks["hidden"])
+    masks["both"] = masks["never"] | masks["hidden"]
+    return np.where(seen, data.values, np.nan), masks
+
+
+def gaps(folder: Path, seeds: int) -> None:
+    data = temperature(folder)
+    task = Task(data, 60)
+    task.tol = 1e-4
+    # Kriging factorizes anew each month: it is tuned on some months, and every method is judged on every sixth.
+    some, judged = np.arange(0, 1200, 17), np.arange(2, 1200, 6)
+    krige = list(settings(length=(1.0, 2.0, 4.0), nugget=(0.1, 0.2), nu=(0.5,)))
+    prior = list(settings(length=(2.0,), nugget=(0.1, 0.3), lam=(1.0, 2.0)))
+    plain = list(settings(lam=(3.0, 10.0), rank=(10, 20)))
+    print(f"\n## USHCN temperature anomalies with gaps: RMSE, mean of {seeds} splits\n")
+    print("| method | settings | never seen | nine tenths hidden | both |\n|---|---|---|---|---|")
+    fits: dict[str, tuple[list[dict[str, Any]], Fit]] = {
+        "inverse distance": (list(settings(power=(2.0, 3.0))), lambda seen, s: task.by_distance(seen, s["power"])),
+        "kriging month by month": (krige, lambda seen, s: task.kriging(seen, **s)),
+        "NNFN without prior": (
+            plain,
+            lambda seen, s: (
+                MatrixCompletion(rank=s["rank"], lam=s["lam"], random_state=0).fit(seen).result_.factors.dense()
+            ),
+        ),
+        "kernel prior, factored nuclear, rank 60": (prior, task.prior("factored-nuclear")),
+        "kernel prior, factored NNFN, rank 60": (prior, task.prior("nnfn")),
+    }
+    for name, (tried, fit) in fits.items():
+        errors = []
+        for seed in range(seeds):
+            seen, masks = with_gaps(data, seed)
+            # Without a prior the validation stations say nothing: a tenth of the entries tunes it instead.
+            judge, shown = masks["validation"], seen
+            if name == "NNFN without prior":
+                judge = ~np.isnan(seen) & (np.random.default_rng(seed).random(seen.shape) < 0.1)
+                shown = np.where(judge, np.nan, seen)
+            months = {"months": some} if "kriging" in name else {}
+            scores = [rmse(fit(shown, {**s, **months})[judge], data.values[judge]) for s in tried]
+            months = {"months": judged} if "kriging" in name else {}
+            predicted = fit(seen, {**tried[int(np.argmin(scores))], **months})[:, judged]
+            truth = data.values[:, judged]
+            chosen = [masks[which][:, judged] for which in ("never", "hidden", "both")]
+            errors.append([rmse(predicted[mask], truth[mask]) for mask in chosen])
+        means = " | ".join(
+            f"{value:.4f} ± {spread:.4f}" for value, spread in zip(np.mean(errors, 0), np.std(errors, 0))
+        )
+        print(f"| {name} | {len(tried)} | {means} |", flush=True)
+
+
+def speed(folder: Path) -> None:
+    data = temperature(folder)
+    seen, _ = with_gaps(data, 0)
+    observations = {"70% of the stations": Observations.from_dense(seen), "all stations": data.observations()}
+    prior = KernelPrior.on_earth(data.latitude, data.longitude, length=2.0, nugget=0.1)
+    graph = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=8.0, weight=0.01)
+    nearest = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=8.0, neighbours=10, weight=0.01)
+    print("\n## One fit of 1218 stations x 1200 months, factored nuclear norm, lam 3: seconds, best of 3\n")
+    print("| seen | rank | plain | kernel prior | dense graph | 10 neighbours |\n|---|---|---|---|---|---|")
+    for (where, seen_entries), rank in itertools.product(observations.items(), (10, 20, 40)):
+        times = []
+        for side in (None, prior, graph, nearest):
+            runs = []
+            for _ in range(3):
+                # A new object each time: what a prior or a graph prepares for a fit is part of the fit.
+                fresh = None if side is None else side.scaled(1.0)
+                started = time.perf_counter()
+                MatrixCompletion("factored-nuclear", rank, 3.0, row_graph=fresh, random_state=0).fit(seen_entries)
+                runs.append(time.perf_counter() - started)
+            times.append(min(runs))
+        ratios = " | ".join(f"{t:.2f} ({t / times[0]:.1f}x)" for t in times[1:])
+        print(f"| {where} | {rank} | {times[0]:.2f} | {ratios} |", flush=True)
+    _large()
+
+
+def _large() -> None:
+    rng = np.random.default_rng(0)
+    latitude, longitude = rng.uniform(25, 50, 20_000), rng.uniform(-125, -65, 20_000)
+    smooth = np.column_stack([np.sin(latitude / 3), np.cos(longitude / 5), np.sin((latitude + longitude) / 8)])
+    truth = (smooth @ rng.standard_normal((3, 1000))).astype(np.float32)
+    measured = np.flatnonzero(rng.random(20_000) < 0.3)
+    rows = np.repeat(measured, 1000)
+    values = truth[measured].ravel() + 0.1 * rng.standard_normal(rows.size).astype(np.float32)
+    observations = Observations.from_coo(rows, np.tile(np.arange(1000), measured.size), values, (20_000, 1000))
+    graph = GraphLaplacian.from_coordinates(latitude, longitude, rate=8.0, weight=0.1)
+    prior = KernelPrior.on_earth(latitude, longitude, length=1.0)
+    print("\n## 20,000 places x 1000 months, 30% measured (6 million values), rank 10\n")
+    others = np.setdiff1d(np.arange(20_000), measured)
+    for name, side in (("10-neighbour graph", graph), ("kernel prior, 1000 inducing points", prior)):
+        started = time.perf_counter()
+        model = MatrixCompletion(rank=10, lam=1.0, row_graph=side, random_state=0, dtype="float32").fit(observations)
+        spent = time.perf_counter() - started
+        factors = model.result_.factors
+        error = rmse(factors.W[others] @ factors.H.T, truth[others]) / truth[others].std()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE where unmeasured {error:.3f}, peak {peak:.2f} GB")
+
+
+def picture(folder: Path, out: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from lorank.spatial import SpatialCompletion
+
+    measured = ushcn("tavg", folder)
+    data = replace(measured, values=measured.values[:, -360:], time=measured.time[-360:])
+    never = split_locations(len(data.station), (0.7, 0.3), seed=0)[1]
+    seen = data.values.copy()
+    seen[never] = np.nan
+    model = SpatialCompletion(lam=2.0, rank=40, nugget=0.1, theta=1.0)
+    model.fit(seen, data.latitude, data.longitude, data.time)
+    predicted = model.predict()
+    errors = np.sqrt(np.nanmean((predicted - data.values) ** 2, axis=1))
+    here = never[np.argsort(errors[never])[never.size // 2]]
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 9), height_ratios=(3, 2), layout="constrained")
+    known = np.setdiff1d(np.arange(len(errors)), never)
+    top.scatter(data.longitude[known], data.latitude[known], s=5, color="0.8", label="measured")
+    dots = top.scatter(data.longitude[never], data.latitude[never], c=errors[never], s=22, cmap="viridis", vmax=3)
+    top.plot(data.longitude[here], data.latitude[here], "o", ms=13, mfc="none", mec="crimson", label=data.station[here])
+    figure.colorbar(dots, ax=top, label="RMSE of monthly temperature (°C)", extend="max")
+    top.set(title=f"{never.size} stations that were never measured", xlabel="longitude", ylabel="latitude")
+    top.legend(loc="lower left")
+    last = slice(-96, None)
+    band, when = 2 * model.error_[here], data.time[last].astype("datetime64[D]")
+    bottom.fill_between(when, predicted[here, last] - band, predicted[here, last] + band, color="crimson", alpha=0.15)
+    bottom.plot(when, predicted[here, last], color="crimson", label="predicted, ± 2 estimated errors")
+    bottom.plot(when, data.values[here, last], "k.", ms=5, label="measured, never shown to the model")
+    bottom.set(title=f"{data.station[here]}: the never-measured station with the median error", ylabel="°C")
+    bottom.legend(loc="lower left", ncols=2)
+    figure.savefig(out, dpi=130)
+    estimated = np.sqrt(np.mean(model.error_[never] ** 2))
+    print(f"\nPicture: {out}; never-measured stations: RMSE {rmse(predicted[never], data.values[never]):.3f} °C,")
+    print(f"estimated {estimated:.3f} °C, correlation {np.corrcoef(errors[never], model.error_[never])[0, 1]:.2f};")
+    print(f"parameters {model.parameters_}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="+", choices=("gas", "ushcn", "gaps", "speed", "picture"))
+    parser.add_argument("--data", type=Path, default=os.environ.get("LORANK_DATA", Path("../shared/data")))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "climate.png")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if "gas" in asked.what:
+        tasks = {name: Task(gas_anomalies(name, asked.data), 12) for name in ("CO2", "H2")}
+        whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, spectral=True)
+    if "ushcn" in asked.what:
+        tasks = {"temperature": Task(temperature(asked.data), 40)}
+        whole_places("USHCN temperature anomalies, 1218 stations x 1200 months", tasks, asked.seeds, spectral=False)
+    if "gaps" in asked.what:
+        gaps(asked.data, asked.seeds)
+    if "speed" in asked.what:
+        speed(asked.data)
+    if "picture" in asked.what:
+        picture(asked.data, asked.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""Places and times: xarray in and out, NetCDF files, places that were never measured."""
+
+from lorank.spatial.arrays import complete, complete_file
+from lorank.spatial.completion import SpatialCompletion
+
+__all__ = ["SpatialCompletion", "complete", "complete_file"]

@@ -1,0 +1,215 @@
+"""Places and times in the unit of the data: arrays, xarray, NetCDF."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from lorank import spatial
+from lorank.errors import InputError
+from lorank.regularizers import KernelPrior
+from lorank.spatial import SpatialCompletion
+from lorank.spatial.interpolation import interpolate
+from lorank.spatial.tuning import search
+
+MONTHS = np.arange("1990-01", "1995-01", dtype="datetime64[M]")
+FIXED = {"length": 2.0, "nugget": 0.01, "lam": 0.1, "rank": 3, "theta": 1.0}
+
+
+@pytest.fixture
+def climate():
+    """50 places x 60 months, degrees: level and season from latitude, smooth anomalies; 15 places never measured."""
+    rng = np.random.default_rng(0)
+    lat, lon = rng.uniform(30, 45, 50), rng.uniform(-110, -80, 50)
+    season = np.cos(2 * np.pi * np.arange(60) / 12)
+    smooth = np.column_stack([np.sin(lat / 6), np.cos(lon / 9)])
+    anomalies = smooth @ rng.standard_normal((2, 60)) + 0.05 * rng.standard_normal((50, 60))
+    truth = (40 - lat)[:, None] - (lat[:, None] / 4) * season + anomalies
+    values = np.where(rng.random(truth.shape) < 0.1, np.nan, truth)
+    values[35:] = np.nan
+    return truth, values, lat, lon
+
+
+@pytest.fixture
+def array(climate):
+    xr = pytest.importorskip("xarray")
+    _, values, lat, lon = climate
+    return xr.DataArray(
+        values.T,
+        dims=("time", "station"),
+        coords={
+            "time": MONTHS.astype("datetime64[ns]"),
+            "lat": ("station", lat),
+            "lon": ("station", lon),
+            "station": [f"S{i}" for i in range(50)],
+        },
+        attrs={"units": "degC"},
+        name="tas",
+    )
+
+
+def test_never_measured_places_come_out_in_degrees(climate):
+    truth, values, lat, lon = climate
+    model = SpatialCompletion(**FIXED).fit(values, lat, lon, MONTHS)
+    unseen = np.sqrt(np.mean((model.predict()[35:] - truth[35:]) ** 2))
+    assert unseen < 0.35, "anomalies vary by about 1, seasons by 10"
+    assert np.array_equal(model.complete()[:35][~np.isnan(values[:35])], values[:35][~np.isnan(values[:35])])
+    assert not np.isnan(model.complete()).any()
+    gaps = np.isnan(values[:35])
+    actual = np.sqrt(np.mean((model.predict()[:35] - truth[:35])[gaps] ** 2))
+    assert 0.5 < np.sqrt(np.mean(model.error_[35:] ** 2)) / unseen < 2
+    assert 0.5 < np.sqrt(np.mean(model.error_[:35] ** 2)) / actual < 2
+
+
+def test_new_coordinates_are_predicted_like_rows_without_values(climate):
+    _, values, lat, lon = climate
+    whole = SpatialCompletion(**FIXED).fit(values, lat, lon, MONTHS)
+    fewer = SpatialCompletion(**FIXED).fit(values[:35], lat[:35], lon[:35], MONTHS)
+    np.testing.assert_allclose(fewer.predict_at(lat[35:], lon[35:]), whole.predict()[35:], atol=0.05)
+
+
+def test_parameters_are_tuned_on_held_out_places(climate):
+    _, values, lat, lon = climate
+    model = SpatialCompletion(nugget=0.01, lam=0.1, theta=1.0, rank=3, normalisation="zscore-rows").fit(
+        values, lat, lon
+    )
+    assert model.parameters_["nugget"] == 0.01
+    assert len(model.trials_) == 6
+    best = min(model.trials_, key=lambda trial: trial["error"])
+    assert {name: best[name] for name in model.parameters_} == model.parameters_
+
+
+def test_laplacian_is_offered_too(climate):
+    truth, values, lat, lon = climate
+    model = SpatialCompletion(prior="laplacian", length=0.2, lam=0.1, rank=3, theta=1.0, graph_weight=0.01)
+    model.fit(values, lat, lon, MONTHS)
+    assert np.sqrt(np.mean((model.predict()[35:] - truth[35:]) ** 2)) < 1.5
+    assert np.isfinite(model.error_).all()
+    with pytest.raises(InputError, match="prior='kernel'"):
+        model.predict_at([40], [-100])
+
+
+def test_few_places_are_filled_with_a_warning(climate):
+    _, values, lat, lon = climate
+    with pytest.warns(UserWarning, match="Only 3 places"):
+        model = SpatialCompletion(normalisation="zscore").fit(values[32:38], lat[32:38], lon[32:38])
+    assert np.isnan(model.error_).all()
+    assert np.isfinite(model.complete()).all()
+
+
+def test_xarray_comes_back_as_it_was(array, climate):
+    filled = spatial.complete(array, dim="station", **FIXED)
+    assert filled.dims == array.dims
+    assert filled.attrs == array.attrs
+    assert filled.name == "tas"
+    for name in array.coords:
+        assert filled.coords[name].variable.equals(array.coords[name].variable)
+    assert not np.isnan(filled.values).any()
+    measured = ~np.isnan(array.values)
+    assert np.array_equal(filled.values[measured], array.values[measured])
+    assert filled.coords["estimated_error"].dims == ("station",)
+    assert filled.coords["estimated_error"].attrs["units"] == "degC"
+    direct = SpatialCompletion(**FIXED).fit(climate[1], climate[2], climate[3], MONTHS).complete()
+    np.testing.assert_allclose(filled.values.T, direct)
+
+
+def test_grids_are_stacked_and_unstacked():
+    xr = pytest.importorskip("xarray")
+    rng = np.random.default_rng(0)
+    lat, lon = np.arange(40.0, 30.0, -2), np.arange(-100.0, -88.0, 3)
+    field = np.sin(lat / 5)[:, None, None] * rng.standard_normal(24) + np.cos(lon / 7)[:, None] * rng.standard_normal(
+        24
+    )
+    values = field + 0.01 * rng.standard_normal(field.shape)
+    values[rng.random((5, 4)) < 0.3] = np.nan
+    da = xr.DataArray(values, dims=("lat", "lon", "time"), coords={"lat": lat, "lon": lon, "time": np.arange(24)})
+    filled = spatial.complete(da, normalisation="zscore", **FIXED)
+    assert filled.dims == da.dims
+    assert filled.lat.equals(da.lat)
+    assert filled.estimated_error.shape == (5, 4)
+    assert np.sqrt(np.mean((filled.values - field) ** 2)) < 0.3 * field.std()
+
+
+def test_netcdf_in_and_out(array, tmp_path):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    source, target = tmp_path / "in.nc", tmp_path / "out.nc"
+    data = array.to_dataset().assign_attrs(title="test")
+    data.to_netcdf(source, engine="h5netcdf")
+    used = spatial.complete_file(source, target, dim="station", **FIXED)
+    assert used["rank"] == 3
+    with xr.open_dataset(target, engine="h5netcdf") as out:
+        assert out.attrs["title"] == "test"
+        assert out["tas"].attrs["units"] == "degC"
+        assert not np.isnan(out["tas"].values).any()
+        assert out["tas_error"].dims == ("station",)
+        np.testing.assert_allclose(out["tas"], spatial.complete(array, dim="station", **FIXED))
+    with pytest.raises(InputError, match="no variable 'pr'"):
+        spatial.complete_file(source, target, variable="pr", dim="station")
+    with pytest.raises(InputError, match="no file"):
+        spatial.complete_file(tmp_path / "none.nc", target)
+
+
+def test_bad_arrays_are_named(array, climate):
+    with pytest.raises(InputError, match="no dimension 'location'"):
+        spatial.complete(array)
+    with pytest.raises(InputError, match="'latitude' must run along"):
+        spatial.complete(array, dim="station", lat="latitude")
+    with pytest.raises(InputError, match="one dimension"):
+        spatial.complete(array.expand_dims("level"), dim="station")
+    with pytest.raises(InputError, match="DataArray, not Dataset"):
+        spatial.complete(array.to_dataset(), dim="station")
+    with pytest.raises(InputError, match="swapped"):
+        spatial.complete(array.rename(lat="lon", lon="lat"), dim="station")
+    _, values, lat, lon = climate
+    for changed, message in (({"prior": "spline"}, "kernel, laplacian"), ({"normalisation": "x"}, "Unknown normal")):
+        with pytest.raises(InputError, match=message):
+            SpatialCompletion(**changed).fit(values, lat, lon, MONTHS)
+    with pytest.raises(InputError, match="49 places"):
+        SpatialCompletion().fit(values, lat[1:], lon[1:], MONTHS)
+    with pytest.raises(InputError, match="single value"):
+        SpatialCompletion().fit(values * np.nan, lat, lon, MONTHS)
+
+
+def test_interpolation_reproduces_drift_and_fields():
+    rng = np.random.default_rng(1)
+    points, others = rng.uniform(0, 2, (80, 3)), rng.uniform(0.2, 1.8, (30, 3))
+
+    def truth(x):
+        return np.column_stack([3 + x @ [1.0, -2.0, 0.5], np.sin(2 * x[:, 0]) + np.cos(x[:, 1])])
+
+    np.testing.assert_allclose(interpolate(points, truth(points)[:, :1], others), truth(others)[:, :1], atol=1e-9)
+    error = interpolate(points, truth(points), others) - truth(others)
+    assert np.sqrt(np.mean(error[:, 1] ** 2)) < 0.12 * truth(others)[:, 1].std()
+    np.testing.assert_allclose(
+        interpolate(points[:2], truth(points[:2]), others), np.tile(truth(points[:2]).mean(0), (30, 1))
+    )
+
+
+def test_search_takes_the_best_of_each_in_turn():
+    def error(s):
+        return 3 * (s["a"] - 3) ** 2 + (s["b"] - s["a"]) ** 2 + s["c"]
+
+    best, trials = search(error, {"a": (1, 2, 3), "b": (1, 2, 3), "c": (5, 7)}, {"a": None, "c": 7})
+    assert best == {"a": 3, "b": 3, "c": 7}
+    assert all(trial["c"] == 7 for trial in trials)
+
+
+def test_gas_beats_nearest_station(data_folder):
+    """The paper's split of whole places: the kernel prior against the nearest station and the figures of kriging."""
+    from lorank import MatrixCompletion
+    from lorank.datasets import gas_anomalies, split_locations
+
+    for variable, kriging in (("CO2", 0.263), ("H2", 0.161)):
+        data = gas_anomalies(variable, data_folder)
+        prior = KernelPrior.on_earth(data.latitude, data.longitude, kernel="matern32", length=3.0, nugget=1e-6)
+        errors = []
+        for seed in range(5):
+            train, _, test = split_locations(125, seed=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model = MatrixCompletion(rank=12, lam=0.001, row_graph=prior, random_state=0)
+                model.fit(data.observations(train))
+            predicted = model.result_.factors.dense()[test]
+            errors.append(np.sqrt(np.mean((predicted - data.values[test]) ** 2)))
+        assert np.mean(errors) < kriging
