@@ -12,22 +12,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import catalogue, losses
-from lorank.bayes import BPMF, SampledResult
+from lorank import losses
+from lorank.bayes import SampledResult
 from lorank.errors import InputError
-from lorank.estimators import folding, intervals, tuning, unseen
+from lorank.estimators import folding, intervals, running, unseen
 from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import check_parameters, check_rank
-from lorank.estimators.progress import ProgressLine
-from lorank.estimators.setting import AUTO, Setting, prepared
+from lorank.estimators.parameters import check_parameters
+from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
-from lorank.linalg.blas import one_blas_thread
-from lorank.linalg.factors import Factors, effective_rank
+from lorank.linalg.factors import effective_rank
 from lorank.observations import Observations, observe
-from lorank.problems import Problem
 from lorank.regularizers import GraphLaplacian, KernelPrior
-from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
+from lorank.solvers import Callback, Checkpoint, Result
 
 Array = npt.NDArray[Any]
 
@@ -197,7 +194,7 @@ class MatrixCompletion(BaseEstimator):
         factors = None if start is None else start.result_.summary
         if AUTO in (self.lam, self.rank, self.theta, self.biases):
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = self._tune(train, part, seed)
+            tuned = running.tune(self, train, part, seed)
             setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
             if held_out is None:
                 calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
@@ -210,9 +207,9 @@ class MatrixCompletion(BaseEstimator):
         if checkpoint is not None:
             same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
             saved = Checkpoint(Path(checkpoint), f"{same} {observations!r} {observations.values.sum()}")
-        results = [self._solve(observations, setting, factors, held_out, callbacks, saved, seed)]
+        results = [running.solve(self, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
-            results.append(self._solve(observations, setting, None, held_out, callbacks, seed=seed + more))
+            results.append(running.solve(self, observations, setting, None, held_out, callbacks, seed=seed + more))
         result = averaged(results)
         if held_out is not None:
             calibrated = intervals.calibrate(result.factors, observations, held_out, seed, self.n_jobs)
@@ -229,7 +226,7 @@ class MatrixCompletion(BaseEstimator):
         check_parameters(self)
         self._refuse_mean("partial_fit")
         observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
-        result = self._solve(observations, self.setting_, self.result_.factors, seed=0)
+        result = running.solve(self, observations, self.setting_, self.result_.factors, seed=0)
         return self._keep(observations, self.setting_, result, self.calibration_)
 
     def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
@@ -245,53 +242,6 @@ class MatrixCompletion(BaseEstimator):
     def _refuse_mean(self, what: str) -> None:
         if self.n_fits > 1:
             raise InputError(f"{what} is for a single fit; this model is the mean of {self.n_fits}: use n_fits=1.")
-
-    def _tune(self, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
-        method = catalogue.find(self.method)
-        seconds = None if self.max_seconds is None else self.max_seconds / 2
-        wanted = tuning.wanted(method, self.lam, self.rank, self.theta, self.biases)
-        held_out = prepared(held_out, losses.find(self.loss))
-        solver = method.build_solver(self.solver, self._sides())
-        if isinstance(solver, BPMF):
-            raise InputError(f"Method {self.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
-        with one_blas_thread():
-            return tuning.tune(wanted, self._problem, solver, train, held_out, seed, seconds)
-
-    def _sides(self) -> tuple[Any, ...]:
-        return tuple(side for side in (self.row_graph, self.col_graph) if side is not None)
-
-    def _problem(self, observations: Observations, setting: Setting) -> Problem:
-        check_rank(setting.rank, observations.shape)
-        loss = losses.find(self.loss)
-        method = catalogue.find(self.method)
-        regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=self.p, t=self.t)
-        sides = (None if side is None else side.scaled(self.graph_weight) for side in (self.row_graph, self.col_graph))
-        shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
-        return Problem(shown, regularizer, rank, weight, self.n_jobs, loss, *sides)
-
-    def _solve(
-        self,
-        observations: Observations,
-        setting: Setting,
-        start: Factors | None,
-        held_out: Observations | None = None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-        seed: int | None = None,
-    ) -> Result:
-        problem = self._problem(observations, setting)
-        solver = catalogue.find(self.method).build_solver(self.solver, self._sides())
-        shared: dict[str, Any] = {
-            "start": start,
-            "validation": None if held_out is None else prepared(held_out, problem.pointwise),
-            "callbacks": [*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
-            "checkpoint": checkpoint,
-            "seed": seed,
-        }
-        if isinstance(solver, BPMF):
-            limits: dict[str, Any] = {"sweeps": self.max_iter, "max_seconds": self.max_seconds, "n_jobs": self.n_jobs}
-            return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
-        return solve(solver, problem, stopping=Stopping(self.tol, self.max_iter, self.max_seconds), **shared)
 
     def _keep(
         self,

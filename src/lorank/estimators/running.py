@@ -1,0 +1,81 @@
+"""From an estimator's parameters to a problem and a solver, and what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lorank import catalogue, losses, solvers
+from lorank.bayes import BPMF
+from lorank.errors import InputError
+from lorank.estimators import tuning
+from lorank.estimators.parameters import check_rank
+from lorank.estimators.progress import ProgressLine
+from lorank.estimators.setting import Setting, prepared
+from lorank.linalg import Factors
+from lorank.linalg.blas import one_blas_thread
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.solvers import Callback, Checkpoint, Result, Stopping
+
+if TYPE_CHECKING:
+    from lorank.estimators.completion import MatrixCompletion
+
+
+def build_problem(model: MatrixCompletion, observations: Observations, setting: Setting) -> Problem:
+    """The problem that the model's parameters state, with what is tuned taken from the setting."""
+    check_rank(setting.rank, observations.shape)
+    loss = losses.find(model.loss)
+    method = catalogue.find(model.method)
+    regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
+    sides = (None if side is None else side.scaled(model.graph_weight) for side in (model.row_graph, model.col_graph))
+    shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
+    return Problem(shown, regularizer, rank, weight, model.n_jobs, loss, *sides)
+
+
+def build_solver(model: MatrixCompletion) -> Any:
+    """The solver that the model names, or the method's own for what it is asked."""
+    sides = tuple(side for side in (model.row_graph, model.col_graph) if side is not None)
+    return catalogue.find(model.method).build_solver(model.solver, sides)
+
+
+def tune(model: MatrixCompletion, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
+    """Choose whatever is "auto"."""
+    seconds = None if model.max_seconds is None else model.max_seconds / 2
+    wanted = tuning.wanted(catalogue.find(model.method), model.lam, model.rank, model.theta, model.biases)
+    held_out = prepared(held_out, losses.find(model.loss))
+    solver = build_solver(model)
+    if isinstance(solver, BPMF):
+        raise InputError(f"Method {model.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
+
+    def problem(observations: Observations, setting: Setting) -> Problem:
+        return build_problem(model, observations, setting)
+
+    with one_blas_thread():
+        return tuning.tune(wanted, problem, solver, train, held_out, seed, seconds)
+
+
+def solve(
+    model: MatrixCompletion,
+    observations: Observations,
+    setting: Setting,
+    start: Factors | None,
+    held_out: Observations | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    seed: int | None = None,
+) -> Result:
+    """Fit once."""
+    problem = build_problem(model, observations, setting)
+    solver = build_solver(model)
+    shared: dict[str, Any] = {
+        "start": start,
+        "validation": None if held_out is None else prepared(held_out, problem.pointwise),
+        "callbacks": [*callbacks, ProgressLine(model.max_iter)] if model.verbose else callbacks,
+        "checkpoint": checkpoint,
+        "seed": seed,
+    }
+    if isinstance(solver, BPMF):
+        limits: dict[str, Any] = {"sweeps": model.max_iter, "max_seconds": model.max_seconds, "n_jobs": model.n_jobs}
+        return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
+    return solvers.solve(solver, problem, stopping=Stopping(model.tol, model.max_iter, model.max_seconds), **shared)
