@@ -106,7 +106,7 @@ class Factors:
     def singular_values(self) -> Array:
         """Singular values of W H^T (biases left out), descending, in float64."""
         with kernels.one_blas_thread():
-            RW, RH = (np.linalg.qr(factor.astype(np.float64), mode="r") for factor in (self.W, self.H))
+            RW, RH = (np.asarray(np.linalg.qr(factor.astype(np.float64), mode="r")) for factor in (self.W, self.H))
             return np.linalg.svd(RW @ RH.T, compute_uv=False)
 
     def is_finite(self) -> bool:
