@@ -16,6 +16,21 @@ from lorank.observations import Observations, observe
 DENSE = np.array([[1.0, np.nan, 0.0], [np.nan, np.nan, 2.5]])
 
 
+def test_sorted_triplets_give_what_shuffled_ones_give():
+    rng = np.random.default_rng(0)
+    cells = np.unique(rng.integers(40 * 30, size=300))
+    rows, cols, values = cells // 30, cells % 30, rng.standard_normal(cells.size)
+    order = rng.permutation(cells.size)
+    kept = Observations.from_coo(rows, cols, values, (40, 30))
+    sorted_anew = Observations.from_coo(rows[order], cols[order], values[order], (40, 30))
+    for lines, others in ((kept.by_row, sorted_anew.by_row), (kept.by_col, sorted_anew.by_col)):
+        for name in ("pointers", "indices", "values"):
+            np.testing.assert_array_equal(getattr(lines, name), getattr(others, name))
+            assert getattr(lines, name).dtype == getattr(others, name).dtype
+    values[:] = 0  # the caller's arrays are his own
+    assert kept.values.any()
+
+
 def dense_of(observations):
     X = np.full(observations.shape, np.nan)
     X[observations.rows, observations.cols] = observations.values

@@ -105,6 +105,11 @@ class Observations:
         _check_shape(shape)
         _check_values(values)
         index_type = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
+        pointers = np.zeros(shape[0] + 1, np.int64)
+        if kernels.count_if_sorted(rows, cols, pointers):
+            # Row-major already, as from a CSR matrix: nothing to sort, and no pair twice.
+            lines = Lines(pointers, cols.astype(index_type), values.copy())
+            return cls(shape, lines, Identifiers.of(row_ids), Identifiers.of(col_ids))
         pointers = np.zeros(shape[1] + 1, np.int64)
         indices, moved = np.empty(values.size, index_type), np.empty_like(values)
         kernels.compress(cols, rows, values, pointers, indices, moved)

@@ -6,7 +6,7 @@ lines: a line is a row of the row-major copy of the data, or a column of the col
 one kernel called twice. Lines are independent: the same bits come out for any number of threads.
 """
 
-from lorank.kernels.compression import compress, first_duplicate, transpose
+from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
 from lorank.kernels.grams import gram_lines
 from lorank.kernels.lines import (
     GRAM_BLOCK,
@@ -26,6 +26,7 @@ __all__ = [
     "Workers",
     "available_cores",
     "compress",
+    "count_if_sorted",
     "first_duplicate",
     "gradient_lines",
     "gram_blocks",

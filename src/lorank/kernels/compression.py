@@ -21,6 +21,19 @@ def compress(major, minor, values, pointers, out_minor, out_values):
 
 
 @kernel
+def count_if_sorted(major, minor, pointers):
+    """Whether triplets are strictly ascending by (major, minor); if so, pointers (zeros) become the line starts."""
+    for t in range(1, major.size):
+        if major[t] < major[t - 1] or (major[t] == major[t - 1] and minor[t] <= minor[t - 1]):
+            return False
+    for t in range(major.size):
+        pointers[major[t] + 1] += 1
+    for i in range(pointers.size - 1):
+        pointers[i + 1] += pointers[i]
+    return True
+
+
+@kernel
 def transpose(pointers, indices, values, out_pointers, out_indices, out_values):
     """Lines of the other direction; the indices within each come out ascending."""
     for t in range(indices.size):
