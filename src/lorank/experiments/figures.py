@@ -65,7 +65,8 @@ def ablation(suite: Suite, summary: dict[str, list[Line]]) -> list[Chart]:
     charts = []
     units = {"noise": "standard deviation of the noise", "rank": "true rank", "density": "entries, x the paper's"}
     for name, xlabel in units.items():
-        chosen = [dataset for dataset in suite.datasets if dataset.group.endswith(name)]
+        varied = [dataset for dataset in suite.datasets if name in dataset.parameters]
+        chosen = sorted(varied, key=lambda dataset: float(dataset.parameters[name]))
         for quantity, ylabel in (("error", "test NMSE"), ("time", "seconds of training")):
             curves = []
             for method, entry in suite.entries.items():
