@@ -21,6 +21,7 @@ _HOME = {
 }
 _ROOMS = (
     "datasets",
+    "distributed",
     "estimators",
     "linalg",
     "methods",

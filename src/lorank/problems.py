@@ -65,18 +65,25 @@ class Problem:
     def random_start(self, seed: int | None) -> Factors:
         """Factors of independent normal entries, in half the scale of the data; zero where nothing was seen."""
         rng = np.random.default_rng(seed)
-        values = self.observations.values
         offset = self.mean if self.biased else 0.0
-        typical = float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64)) or 1.0
-        scale = 0.5 * np.sqrt(typical / np.sqrt(self.rank))
+        scale = 0.5 * np.sqrt((self.spread(offset) or 1.0) / np.sqrt(self.rank))
         left, right = (
-            pad((scale * rng.standard_normal((size, self.rank))).astype(values.dtype))
+            pad((scale * rng.standard_normal((size, self.rank))).astype(self.observations.dtype))
             for size in self.observations.shape
         )
         for side, transposed in ((left, False), (right, True)):
             # Nothing is known of a line that was never seen: it is zero, and stays so.
-            side[np.diff(self.lines(transposed).pointers) == 0] = 0
+            side[self.counts(transposed) == 0] = 0
         return Factors(left, right, self.rank, self.biased, offset)
+
+    def spread(self, offset: float) -> float:
+        """Mean distance of the observed values from an offset."""
+        values = self.observations.values
+        return float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64))
+
+    def counts(self, transposed: bool) -> Array:
+        """Entries in each row, or in each column."""
+        return np.diff(self.lines(transposed).pointers)
 
     # Factored problems: the same three calls serve rows and columns, by the factors or their transpose.
 
@@ -101,35 +108,20 @@ class Problem:
 
         Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull. With `transposed`, factors are those of X^T.
         """
-        lines = self.lines(transposed)
         k, dtype = factors.k, factors.dtype
         full = np.zeros((k + self.biased, k + self.biased), dtype)
         full[:k, :k] = ridge
         if self.bias_weight is not None:
             full[k, k] = self.bias_weight
         drag = _NOTHING.astype(dtype) if pull is None else factors.W @ pull.astype(dtype)
-        out, loss = np.zeros_like(factors.left), np.empty(len(factors.left))
-        args = (
-            lines.pointers,
-            lines.indices,
-            lines.values,
-            factors.right,
-            k,
-            self.biased,
-            dtype.type(factors.offset),
-        )
-        self.workers.run(
-            kernels.solve_lines,
-            lines.pointers,
-            *args,
-            full,
-            drag,
-            out,
-            loss,
-            work_per_entry=(k + 1) * (k + 2) / 2,
-            work_per_line=k**3 / 6 + k**2,
-        )
+        out, loss = self.solve_lines(factors.right, k, factors.offset, full, drag, transposed)
         return out, float(loss.sum())
+
+    def solve_lines(
+        self, right: Array, k: int, offset: float, ridge: Array, drag: Array, transposed: bool
+    ) -> tuple[Array, Array]:
+        """Every line's regression, and its loss. Where lines are kept elsewhere, this is what is done there."""
+        return solve_lines(self.lines(transposed), right, k, self.biased, offset, ridge, drag, self.workers)
 
     def gradient_left(self, factors: Factors, transposed: bool = False) -> tuple[Array, float]:
         """Gradient of the loss by the left factor (padded, its bias in column k), and the loss."""
@@ -197,9 +189,42 @@ class Problem:
         """1/2 sum of squared residuals over the observed entries."""
         return 0.5 * squared_error(factors, self.observations, self.workers)
 
+    def rmse(self, factors: Factors, held_out: Any) -> float:
+        """Root of the mean squared error on held-out observations."""
+        return rmse(factors, held_out, self.workers)
+
     def objective(self, factors: Factors) -> float:
         """F at these factors, balanced."""
         return self.loss(factors) + self.penalty(factors, self.frame(factors))
+
+
+def solve_lines(
+    lines: Lines,
+    right: Array,
+    k: int,
+    biased: bool,
+    offset: float,
+    ridge: Array,
+    drag: Array,
+    workers: kernels.Workers,
+) -> tuple[Array, Array]:
+    """Regressions of all lines on the padded factor of the other side; the same bits however lines are cut in blocks.
+
+    ridge (p, p) with p = k + biased; drag (lines, k) or empty. Gives the padded factor and the loss of each line.
+    """
+    count = lines.pointers.size - 1
+    out, loss = np.zeros((count, right.shape[1]), right.dtype), np.empty(count)
+    args = (lines.pointers, lines.indices, lines.values, right, k, biased, right.dtype.type(offset), ridge, drag)
+    workers.run(
+        kernels.solve_lines,
+        lines.pointers,
+        *args,
+        out,
+        loss,
+        work_per_entry=(k + 1) * (k + 2) / 2,
+        work_per_line=k**3 / 6 + k**2,
+    )
+    return out, loss
 
 
 def squared_error(factors: Factors, observations: Observations, workers: kernels.Workers) -> float:

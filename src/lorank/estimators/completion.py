@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from lorank import frames, methods
 from lorank.errors import InputError
+from lorank.estimators.backends import opened
 from lorank.estimators.progress import ProgressLine
 from lorank.kernels import Workers
 from lorank.linalg.factors import check_memory, effective_rank
 from lorank.observations import observe
-from lorank.problems import Problem, rmse
+from lorank.problems import rmse
 from lorank.solvers import Callback, Checkpoint, Result, Stopping, solve
 
 Array = npt.NDArray[Any]
@@ -56,6 +57,9 @@ class MatrixCompletion(BaseEstimator):
         Precision of factors and data; float32 halves the memory.
     verbose : bool
         Show a line of progress on standard error.
+    backend : "local" or "ray"
+        "ray" keeps the data in Ray actors: two of them in a Ray that is started here, or n_jobs of them in
+        the Ray that this process has joined before. The same bits come out.
 
     Attributes
     ----------
@@ -90,6 +94,7 @@ class MatrixCompletion(BaseEstimator):
         n_jobs: int | None = None,
         dtype: str = "float64",
         verbose: bool = False,
+        backend: str = "local",
     ) -> None:
         self.method = method
         self.rank = rank
@@ -104,6 +109,7 @@ class MatrixCompletion(BaseEstimator):
         self.n_jobs = n_jobs
         self.dtype = dtype
         self.verbose = verbose
+        self.backend = backend
 
     def fit(
         self,
@@ -140,26 +146,24 @@ class MatrixCompletion(BaseEstimator):
         if not 1 <= self.rank <= min(m, n):
             raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {self.rank}.")
         method = methods.find(self.method)
-        problem = Problem(
-            observations,
-            method.build_regularizer(lam=float(self.lam), theta=float(self.theta)),
-            self.rank,
-            float(self.lam) if self.biases else None,
-            self.n_jobs,
-        )
+        regularizer = method.build_regularizer(lam=float(self.lam), theta=float(self.theta))
+        weight = float(self.lam) if self.biases else None
         saved = None
         if checkpoint is not None:
             saved = Checkpoint(Path(checkpoint), f"{self.get_params()} {observations!r} {observations.values.sum()}")
-        result = solve(
-            method.build_solver(self.solver),
-            problem,
-            start=None if start is None else start.result_.factors,
-            stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
-            validation=held_out,
-            callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
-            checkpoint=saved,
-            seed=seed,
-        )
+        with opened(
+            self.backend, method, self.solver, observations, regularizer, self.rank, weight, self.n_jobs
+        ) as problem:
+            result = solve(
+                method.build_solver(self.solver),
+                problem,
+                start=None if start is None else start.result_.factors,
+                stopping=Stopping(self.tol, self.max_iter, self.max_seconds),
+                validation=held_out,
+                callbacks=[*callbacks, ProgressLine(self.max_iter)] if self.verbose else callbacks,
+                checkpoint=saved,
+                seed=seed,
+            )
         self.observations_ = observations
         self._keep(result)
         return self

@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.problems import Problem, rmse
+from lorank.problems import Problem
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.result import History, Result, Status
 
@@ -192,7 +192,7 @@ def _iterate(
             change = abs(state.objective - following.objective) / max(abs(state.objective), 1e-300)
             state = following
             clock.pause()
-            error = np.nan if validation is None else rmse(state.factors, validation, problem.workers)
+            error = np.nan if validation is None else problem.rmse(state.factors, validation)
             if validation is None or error < best.error:
                 best = _Best(state, iteration, error)
             history.append(iteration, clock.before, state.objective, state.rank, error)
