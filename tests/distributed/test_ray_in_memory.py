@@ -3,13 +3,14 @@
 import os
 import signal
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lorank import MatrixCompletion
 from lorank.datasets import synthetic
-from lorank.distributed import open_ray, over_ray
+from lorank.distributed import fit, open_ray, over_ray
 from lorank.distributed.problem import ROWS, BlockProblem
 from lorank.errors import InputError
 from lorank.problems import Problem
@@ -19,7 +20,7 @@ from lorank.solvers import Alternating, Stopping, solve
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 
 REGULARIZER = FactoredNNFN(lam=2.0, theta=0.9)
-STOPPING = Stopping(tol=1e-8, max_iter=25)
+STOPPING = Stopping(tol=1e-8, max_iter=12)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,7 +87,7 @@ def test_workers_killed_again_and_again(data):
 
 
 def test_estimator_gives_the_same_model(data):
-    params = dict(rank=4, lam=2.0, biases=True, random_state=0, tol=1e-6)
+    params = {"rank": 4, "lam": 2.0, "biases": True, "random_state": 0, "tol": 1e-6}
     local = MatrixCompletion(**params).fit(data.train, validation=0.1)
     far = MatrixCompletion(**params, backend="ray").fit(data.train, validation=0.1)
     same(far.result_, local.result_)
@@ -108,6 +109,39 @@ def test_a_cluster_that_is_too_small_is_refused_with_the_estimate(data):
         over_ray(data.train, REGULARIZER, 10**9)
 
 
+def test_a_folder_gives_the_same_bits_for_any_workers_and_deaths(data, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    import ray
+
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        part = slice(number, None, 3)
+        table = {"u": data.train.rows[part], "i": data.train.cols[part], "v": data.train.values[part]}
+        pq.write_table(pa.table(table), tmp_path / "data" / f"{number}.parquet")
+    own = tmp_path / "work"
+    own.mkdir()
+    params = {"row": "u", "col": "i", "value": "v", "rank": 4, "lam": 2.0, "biases": True, "validation": 0.1}
+    params |= {"tol": 1e-8, "max_iter": 8, "work_folder": own}
+
+    def kill(progress):
+        if progress.iteration in (2, 3):
+            pids = [
+                int(p) for p in os.popen("ps -eo pid=,args= | awk '/ray::_Keeper/ && !/awk/ {print $1}'").read().split()
+            ]
+            os.kill([pid for pid in pids if parent(parent(pid)) == os.getpid()][0], signal.SIGKILL)
+
+    models = [fit(tmp_path / "data", **params, backend="out-of-core")]
+    models += [fit(tmp_path / "data", **params, workers=count, callbacks=[kill]) for count in (1, 3)]
+    for model in models[1:]:
+        same(model.result, models[0].result)
+    assert ray.is_initialized()
+    assert list(own.iterdir()) == []
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 def test_listens_on_the_loopback_only():
     listed = [line.split() for line in os.popen("ps -eo pid=,ppid=").read().splitlines()]
     own = {os.getpid()}
@@ -115,7 +149,7 @@ def test_listens_on_the_loopback_only():
         own |= {int(pid) for pid, parent in listed if int(parent) in own}
     listening = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in open(table).read().splitlines()[1:]:
+        for line in Path(table).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A":
                 listening[fields[9]] = fields[1].split(":")[0]

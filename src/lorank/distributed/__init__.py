@@ -15,7 +15,6 @@ _HOME = {
     "DistributedModel": "model",
     "ShardedModel": "shards",
     "fit": "fitting",
-    "fit_path": "fitting",
     "open_ray": "session",
     "open_shards": "shards",
     "over_ray": "problem",

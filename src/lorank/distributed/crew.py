@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,12 +45,12 @@ class _Keeper:
 class Crew:
     """The engine on Ray.
 
-    Every question goes to all workers at once: large arrays travel once, through the object store. A worker that dies is
-    started again with its parts from where they came from, and asked again: factors are on the driver and in the store,
-    so nothing else is lost, and the answer is the same bits.
+    Every question goes to all workers at once: large arrays travel once, through the object store. A worker that dies
+    is started again with its parts from where they came from, and asked again: factors are on the driver and in the
+    store, so nothing else is lost, and the answer is the same bits.
     """
 
-    def __init__(self, sides: dict[str, Sequence[Part]], workers: int, threads: int = 1) -> None:
+    def __init__(self, sides: Mapping[str, Sequence[Part]], workers: int, threads: int = 1) -> None:
         self.workers, self.threads = workers, threads
         self.deaths = 0
         # Seconds of the slowest worker, summed over the questions: what remains of the wall time is overhead.
@@ -124,7 +124,7 @@ def check_cluster(
     shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int, threads: int
 ) -> None:
     """Refuse a cluster that the fit would not fit in, before anything is started, with the estimate."""
-    there = ray.cluster_resources()
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     if there.get("CPU", 0) < workers * threads:
         raise InputError(
             f"{workers} workers of {threads} threads need {workers * threads} CPUs and Ray has "

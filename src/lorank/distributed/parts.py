@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class PartFile:
             whole = np.memmap(self.path, np.uint8, "r")
         except (OSError, ValueError):
             raise InputError(f"The block {self.path} is gone or empty; fit again.") from None
-        if whole.size != expected or (check and zlib.crc32(whole) != self.checksum):
+        if whole.size != expected or (check and zlib.crc32(whole.data) != self.checksum):
             raise InputError(f"The block {self.path} is damaged; fit again.")
         arrays, at = [], 0
         for size, kind in sizes:
@@ -112,7 +113,7 @@ def parts_of(lines: Lines) -> list[Part]:
     """Lines in memory, cut into parts; nothing is copied but the pointers."""
     ends = cut(np.diff(lines.pointers)).tolist()
     parts = []
-    for lo, hi in zip(ends, ends[1:]):
+    for lo, hi in pairwise(ends):
         inside = slice(int(lines.pointers[lo]), int(lines.pointers[hi]))
         own = Lines(lines.pointers[lo : hi + 1] - lines.pointers[lo], lines.indices[inside], lines.values[inside])
         parts.append(Part(lo, hi, inside.stop - inside.start, own))
@@ -189,11 +190,11 @@ class Block:
 
 def _line_sums(lines: Lines, numbers: Array) -> Array:
     """Sum of each line's numbers, in float64, always in the same order."""
-    starts = lines.pointers[:-1]
-    if not numbers.size:
-        return np.zeros(starts.size)
-    sums = np.add.reduceat(numbers.astype(np.float64), np.minimum(starts, numbers.size - 1))
-    return np.where(np.diff(lines.pointers) > 0, sums, 0.0)
+    sums = np.zeros(lines.pointers.size - 1)
+    filled = np.flatnonzero(np.diff(lines.pointers))
+    if filled.size:
+        sums[filled] = np.add.reduceat(numbers.astype(np.float64), lines.pointers[filled])
+    return sums
 
 
 def _announce(source: Any) -> None:

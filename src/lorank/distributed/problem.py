@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -27,11 +27,14 @@ class Engine(Protocol):
     def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
         """Answers of `Block.question(*sliced lines, *shared)`."""
 
+    def close(self) -> None:
+        """Let go of the lines."""
+
 
 class Here:
     """The engine without any: this process, with its threads, on parts that may be larger than its memory."""
 
-    def __init__(self, sides: dict[str, Sequence[Part]], n_jobs: int | None = None) -> None:
+    def __init__(self, sides: Mapping[str, Sequence[Part]], n_jobs: int | None = None) -> None:
         workers = kernels.Workers(n_jobs)
         self.blocks = {side: Block(parts, workers) for side, parts in sides.items()}
 
@@ -39,6 +42,10 @@ class Here:
         own = () if sliced is None else (sliced,)
         answer: tuple[Array, ...] = getattr(self.blocks[side], question)(*own, *shared)
         return answer
+
+    def close(self) -> None:
+        for block in self.blocks.values():
+            block.workers.close()
 
 
 @dataclass(frozen=True)

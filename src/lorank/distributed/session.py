@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
@@ -42,7 +43,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         return
     if address is not None:
         try:
-            ray.init(address=address, log_to_driver=False, logging_level="error")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(f"The Ray cluster at {address} cannot be joined ({str(error).splitlines()[0]}).") from None
         try:
@@ -63,7 +64,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
             object_store_memory=max(store_bytes, LEAST_STORE),
             _temp_dir=str(folder),
             log_to_driver=False,
-            logging_level="error",
+            logging_level=logging.ERROR,
         )
         yield
     finally:

@@ -41,7 +41,7 @@ def opened(
         try:
             yield problem
         finally:
-            problem.engine.close()  # type: ignore[attr-defined]
+            problem.engine.close()
 
 
 def check_distributable(method: Method, solver: str = "auto") -> None:
