@@ -98,7 +98,7 @@ def test_missing_values_and_what_is_wrong(folder, entries, tmp_path):
         fit(twice, **NAMES, backend="out-of-core")
     with pytest.raises(InputError, match="no column 'stars'"):
         fit(folder, row="user", col="item", value="stars", backend="out-of-core")
-    with pytest.raises(InputError, match="nuclear.*one machine"):
+    with pytest.raises(InputError, match=r"nuclear.*one machine"):
         fit(folder, **NAMES, method="nuclear", backend="out-of-core")
     whole = (folder / "1.parquet").read_bytes()
     (folder / "1.parquet").write_bytes(whole[: len(whole) // 2] + bytes(200) + whole[len(whole) // 2 + 200 :])

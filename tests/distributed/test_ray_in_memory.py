@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from lorank import MatrixCompletion
 from lorank.datasets import synthetic
-from lorank.distributed import fit, open_ray, over_ray
+from lorank.distributed import fit, open_ray, over_ray, parts
 from lorank.distributed.problem import ROWS, BlockProblem
 from lorank.errors import InputError
 from lorank.problems import Problem
@@ -109,37 +110,56 @@ def test_a_cluster_that_is_too_small_is_refused_with_the_estimate(data):
         over_ray(data.train, REGULARIZER, 10**9)
 
 
-def test_a_folder_gives_the_same_bits_for_any_workers_and_deaths(data, tmp_path):
+@pytest.fixture
+def folder(data, tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    import ray
-
     (tmp_path / "data").mkdir()
     for number in range(3):
         part = slice(number, None, 3)
         table = {"u": data.train.rows[part], "i": data.train.cols[part], "v": data.train.values[part]}
         pq.write_table(pa.table(table), tmp_path / "data" / f"{number}.parquet")
-    own = tmp_path / "work"
+    return tmp_path / "data"
+
+
+def check_folder(folder, own, counts, deaths):
+    """The bits of the fit without Ray, for these numbers of workers, with workers killed after these sweeps."""
     own.mkdir()
     params = {"row": "u", "col": "i", "value": "v", "rank": 4, "lam": 2.0, "biases": True, "validation": 0.1}
-    params |= {"tol": 1e-8, "max_iter": 8, "work_folder": own}
+    params |= {"tol": 1e-8, "max_iter": 6, "work_folder": own}
 
     def kill(progress):
-        if progress.iteration in (2, 3):
-            pids = [
-                int(p) for p in os.popen("ps -eo pid=,args= | awk '/ray::_Keeper/ && !/awk/ {print $1}'").read().split()
-            ]
-            os.kill([pid for pid in pids if parent(parent(pid)) == os.getpid()][0], signal.SIGKILL)
+        if progress.iteration in deaths:
+            os.kill(keepers()[0], signal.SIGKILL)
 
-    models = [fit(tmp_path / "data", **params, backend="out-of-core")]
-    models += [fit(tmp_path / "data", **params, workers=count, callbacks=[kill]) for count in (1, 3)]
-    for model in models[1:]:
-        same(model.result, models[0].result)
-    assert ray.is_initialized()
+    alone = fit(folder, **params, backend="out-of-core")
+    for count in counts:
+        same(fit(folder, **params, workers=count, callbacks=[kill]).result, alone.result)
     assert list(own.iterdir()) == []
+
+
+def keepers():
+    """Processes of this test's workers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if b"ray::_Keeper" in (entry / "cmdline").read_bytes() and parent(parent(entry.name)) == os.getpid():
+                    found.append(int(entry.name))
+    return found
 
 
 def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def test_a_folder_gives_the_same_bits_whoever_dies(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PARTS", 4)
+    check_folder(folder, tmp_path / "work", counts=[2], deaths=[2])
+
+
+@pytest.mark.slow
+def test_a_folder_gives_the_same_bits_for_many_workers_and_deaths(folder, tmp_path):
+    check_folder(folder, tmp_path / "work", counts=[1, 2, 4], deaths=[1, 2, 4])
 
 
 def test_listens_on_the_loopback_only():
