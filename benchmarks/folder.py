@@ -28,7 +28,8 @@ def make(folder: Path, entries: int, users: int, items: int) -> None:
     width = users // FILES
     for number in range(FILES):
         rng = np.random.default_rng(number)
-        cells = np.unique(rng.integers(width * items, size=entries // FILES))
+        cells = np.sort(rng.integers(width * items, size=entries // FILES))
+        cells = cells[np.diff(cells, prepend=-1) > 0]
         user, item = np.divmod(cells, items)
         rating = rng.integers(1, 101, size=cells.size).astype(np.float32)
         table = pa.table({"user": user + number * width, "item": item, "rating": rating})
@@ -94,9 +95,7 @@ def fit(folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, d
         done.set()
         watcher.join()
     later = np.diff(ends)
-    print(
-        f"{backend}: {total:.1f} s in all, first sweep done at {ends[0] - began:.1f} s, then {later.min():.2f} s a sweep"
-    )
+    print(f"{backend}: {total:.1f} s in all, first sweep at {ends[0] - began:.1f} s, then {later.min():.2f} s a sweep")
     print(f"objective {result.objective:.6e}, {result.factors.shape}, peak {peak[0] / 2**30:.2f} GiB (PSS)", end="; ")
     print(f"largest process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB resident")
 

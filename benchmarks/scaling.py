@@ -19,7 +19,8 @@ def matrix(entries: int, seed: int = 0) -> Observations:
     """About so many entries, a hundred in each row, ten times as many rows as columns."""
     rng = np.random.default_rng(seed)
     m, n = max(entries // 100, 50), max(entries // 1000, 50)
-    cells = np.unique(rng.integers(m * n, size=entries))
+    cells = np.sort(rng.integers(m * n, size=entries))
+    cells = cells[np.diff(cells, prepend=-1) > 0]
     rows, cols = np.divmod(cells, n)
     values = rng.integers(1, 6, size=cells.size).astype(np.float64)
     return Observations.from_coo(rows.astype(np.int32), cols.astype(np.int32), values, (m, n))
