@@ -30,6 +30,7 @@ _HOME = {
 _ROOMS = (
     "catalogue",
     "datasets",
+    "distributed",
     "estimators",
     "io",
     "linalg",

@@ -80,6 +80,9 @@ class MatrixCompletion(BaseEstimator):
         Precision of factors and data; float32 halves the memory.
     verbose : bool
         Show a line of progress on standard error.
+    backend : "local" or "ray"
+        "ray" keeps the data in Ray actors: two of them in a Ray that is started here, or n_jobs of them in
+        the Ray that this process has joined before. The same bits come out.
     row_graph, col_graph : GraphLaplacian or KernelPrior, optional
         What is known of rows or columns, by which those never observed are predicted; graph_weight multiplies both.
     graph_weight : float
@@ -131,6 +134,7 @@ class MatrixCompletion(BaseEstimator):
         n_jobs: int | None = None,
         dtype: str = "float64",
         verbose: bool = False,
+        backend: str = "local",
         row_graph: GraphLaplacian | KernelPrior | None = None,
         col_graph: GraphLaplacian | KernelPrior | None = None,
         graph_weight: float = 1.0,
@@ -153,6 +157,7 @@ class MatrixCompletion(BaseEstimator):
         self.n_jobs = n_jobs
         self.dtype = dtype
         self.verbose = verbose
+        self.backend = backend
         self.row_graph = row_graph
         self.col_graph = col_graph
         self.graph_weight = graph_weight

@@ -9,6 +9,7 @@ from lorank import catalogue, losses, solvers
 from lorank.bayes import BPMF
 from lorank.errors import InputError
 from lorank.estimators import tuning
+from lorank.estimators.backends import opened
 from lorank.estimators.parameters import check_rank
 from lorank.estimators.progress import ProgressLine
 from lorank.estimators.setting import Setting, prepared
@@ -78,4 +79,6 @@ def solve(
     if isinstance(solver, BPMF):
         limits: dict[str, Any] = {"sweeps": model.max_iter, "max_seconds": model.max_seconds, "n_jobs": model.n_jobs}
         return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
-    return solvers.solve(solver, problem, stopping=Stopping(model.tol, model.max_iter, model.max_seconds), **shared)
+    stopping = Stopping(model.tol, model.max_iter, model.max_seconds)
+    with opened(model.backend, catalogue.find(model.method), model.solver, problem) as placed:
+        return solvers.solve(solver, placed, stopping=stopping, **shared)

@@ -1,0 +1,123 @@
+"""A folder of Parquet files of Yahoo's size, on Ray or out of core: seconds, and memory over all processes.
+
+python benchmarks/folder.py make ratings/ --entries 62500000
+python benchmarks/folder.py fit ratings/ --backend ray --rank 10 --sweeps 3
+python benchmarks/folder.py fit ratings/ --backend out-of-core --limit-mb 600     # heap limited by RLIMIT_DATA
+python benchmarks/folder.py fit ratings/ --backend memory
+"""
+
+import argparse
+import os
+import resource
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+FILES = 8
+
+
+def make(folder: Path, entries: int, users: int, items: int) -> None:
+    """Files with disjoint users, so that no pair comes twice."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    width = users // FILES
+    for number in range(FILES):
+        rng = np.random.default_rng(number)
+        cells = np.sort(rng.integers(width * items, size=entries // FILES))
+        cells = cells[np.diff(cells, prepend=-1) > 0]
+        user, item = np.divmod(cells, items)
+        rating = rng.integers(1, 101, size=cells.size).astype(np.float32)
+        table = pa.table({"user": user + number * width, "item": item, "rating": rating})
+        pq.write_table(table, folder / f"{number}.parquet")
+
+
+def memory(pid: int) -> int:
+    """Bytes of a process and all below it, shared pages counted once (PSS)."""
+    parents: dict[int, list[int]] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        parents.setdefault(parent, []).append(int(entry))
+    total, waiting = 0, [pid]
+    while waiting:
+        own = waiting.pop()
+        waiting += parents.get(own, [])
+        try:
+            text = Path(f"/proc/{own}/smaps_rollup").read_text()
+            total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) * 1024
+        except (OSError, StopIteration):
+            continue
+    return total
+
+
+def fit(folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, dtype: str) -> None:
+    if limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
+    warnings.simplefilter("ignore")
+    peak, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.5):
+            peak[0] = max(peak[0], memory(os.getpid()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    ends: list[float] = []
+    try:
+        began = time.perf_counter()
+        common = {"rank": rank, "lam": 50.0, "max_iter": sweeps, "tol": 0.0, "dtype": dtype}
+        mark = lambda progress: ends.append(time.perf_counter())  # noqa: E731
+        if backend == "memory":
+            import pyarrow.dataset
+
+            from lorank import MatrixCompletion, Observations
+
+            table = pyarrow.dataset.dataset(folder).to_table().to_pandas()
+            data = Observations.from_table(table, "user", "item", "rating")
+            del table
+            result = MatrixCompletion(**common, random_state=0).fit(data, callbacks=[mark]).result_
+        else:
+            from lorank.distributed import fit as fit_folder
+
+            model = fit_folder(
+                folder, row="user", col="item", value="rating", **common, backend=backend, callbacks=[mark]
+            )
+            result = model.result
+        total = time.perf_counter() - began
+    finally:
+        done.set()
+        watcher.join()
+    later = np.diff(ends)
+    print(f"{backend}: {total:.1f} s in all, first sweep at {ends[0] - began:.1f} s, then {later.min():.2f} s a sweep")
+    print(f"objective {result.objective:.6e}, {result.factors.shape}, peak {peak[0] / 2**30:.2f} GiB (PSS)", end="; ")
+    print(f"largest process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB resident")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["make", "fit"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--entries", type=int, default=62_500_000)
+    parser.add_argument("--users", type=int, default=249_008)
+    parser.add_argument("--items", type=int, default=296_111)
+    parser.add_argument("--backend", default="ray", choices=["ray", "out-of-core", "memory"])
+    parser.add_argument("--rank", type=int, default=10)
+    parser.add_argument("--sweeps", type=int, default=3)
+    parser.add_argument("--limit-mb", type=int)
+    parser.add_argument("--dtype", default="float64")
+    given = parser.parse_args()
+    if given.what == "make":
+        make(given.folder, given.entries, given.users, given.items)
+    else:
+        fit(given.folder, given.backend, given.rank, given.sweeps, given.limit_mb, given.dtype)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""From Parquet files to parts on disk, in three passes; no process ever holds more than a batch, a part, or the ids.
+
+1. `scan`, a task for each file: its distinct ids and how often each occurs. The driver merges them into the sorted ids
+   and cuts both sides into parts.
+2. `spill`, a task for each file: ids become positions, held-out entries are drawn, and each batch is written twice,
+   sorted by row part and by column part.
+3. `assemble`, a task for each part: its piece of every batch, sorted into lines.
+
+Tasks write whole files under names of their own, so that a task that was killed can simply be run again. The parts do
+not depend on the number of workers or the order of the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as feather
+
+from lorank.distributed.parts import Part, PartFile, cut
+from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.distributed.tables import Columns, batches, positions
+from lorank.errors import InputError
+from lorank.identifiers import Identifiers
+from lorank.observations import Lines
+
+Array = npt.NDArray[Any]
+# Runs a function on every item, in whatever processes, and gives the answers in order.
+Map = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a fit needs of a folder."""
+
+    sides: dict[str, list[Part]]
+    row_ids: Identifiers
+    col_ids: Identifiers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.row_ids), len(self.col_ids)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every spilling task must know."""
+
+    columns: Columns
+    folder: str
+    cuts: dict[str, Array]
+    dtype: str
+    held_out: float
+    seed: int
+
+    @property
+    def record(self) -> np.dtype[Any]:
+        """An entry on its way: line and other side's position, and the value."""
+        largest = max(int(ends[-1]) for ends in self.cuts.values())
+        index = "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
+        return np.dtype([("line", index), ("other", index), ("value", self.dtype)])
+
+
+def prepare(
+    files: Sequence[str], columns: Columns, folder: Path, dtype: str, held_out: float, seed: int, run: Map
+) -> Prepared:
+    """Parts of the training rows, training columns and held-out rows, in `folder`."""
+    run(scan, [(path, columns, str(folder), number) for number, path in enumerate(files)])
+    ids, cuts = {}, {}
+    for side in (ROWS, COLS):
+        ids[side], counts = _number(folder, side, len(files))
+        if not len(counts) or not counts.sum():
+            raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
+        cuts[side] = cut(counts)
+    cuts[HELD_OUT] = cuts[ROWS]
+    plan = Plan(columns, str(folder), cuts, np.dtype(dtype).str, held_out, seed)
+    answers = run(spill, [(path, plan, number) for number, path in enumerate(files)])
+    chunks = [chunk for chunks in answers for chunk in chunks]
+    sides = {}
+    for side in (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS):
+        pieces = [(path, offsets) for path, which, offsets in chunks if which == side]
+        jobs = [
+            (side, number, plan, [(path, int(at[number]), int(at[number + 1])) for path, at in pieces])
+            for number in range(len(cuts[side]) - 1)
+        ]
+        made = run(assemble, jobs)
+        ends = cuts[side].tolist()
+        sides[side] = [Part(lo, hi, part.entries, part) for lo, hi, part in zip(ends, ends[1:], made)]
+        for path, _ in pieces:
+            os.unlink(path)
+    return Prepared(sides, Identifiers(_array(ids[ROWS])), Identifiers(_array(ids[COLS])))
+
+
+def scan(path: str, columns: Columns, folder: str, number: int) -> None:
+    """Distinct ids of one file and how many known values each has."""
+    tables: dict[str, list[pa.Table]] = {ROWS: [], COLS: []}
+    for rows, cols, values in batches(path, columns):
+        known = pa.array(~np.isnan(values))
+        for side, ids in ((ROWS, rows), (COLS, cols)):
+            seen = pc.value_counts(ids.filter(known))
+            tables[side].append(pa.table({"id": seen.field(0), "count": seen.field(1)}))
+            if len(seen) == 0 or pc.sum(known).as_py() < len(ids):
+                # An id whose values are all missing is still a line of the matrix.
+                every = pc.unique(ids)
+                tables[side].append(pa.table({"id": every, "count": pa.array(np.zeros(len(every), np.int64))}))
+            if len(tables[side]) > 16:
+                tables[side] = [_summed(tables[side])]
+    for side, found in tables.items():
+        if found:
+            _write_table(_summed(found), _id_file(folder, side, number))
+
+
+def _summed(tables: list[pa.Table]) -> pa.Table:
+    total = pa.concat_tables(tables).group_by("id").aggregate([("count", "sum")])
+    return pa.table({"id": total["id"].combine_chunks(), "count": total["count_sum"].combine_chunks()})
+
+
+def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
+    """The sorted ids of all files, and the entries of each; each file's ids get their place in it."""
+    paths = [path for number in range(files) if os.path.exists(path := _id_file(folder, side, number))]
+    ids: Any = None
+    for path in paths:
+        new = _one(feather.read_table(path)["id"])
+        if ids is not None and new.type != ids.type:
+            raise InputError(f"The {side} have ids of different types in different files: {ids.type} and {new.type}.")
+        ids = new if ids is None else _one(pc.unique(pa.chunked_array([ids, new])))
+    if ids is None:
+        return pa.array([]), np.zeros(0, np.int64)
+    ids = ids.take(pc.sort_indices(ids))
+    counts = np.zeros(len(ids), np.int64)
+    for path in paths:
+        table = feather.read_table(path)
+        place = positions(_one(table["id"]), ids)
+        counts[place] += table["count"].to_numpy()
+        _write_table(pa.table({"id": table["id"], "place": place}), path)
+    _write_table(pa.table({"id": ids}), _id_file(folder, side, -1))
+    return ids, counts
+
+
+def spill(path: str, plan: Plan, number: int) -> list[tuple[str, str, Array]]:
+    """One file's entries, each batch sorted by part: (path, side, offsets of the parts)."""
+    written: list[tuple[str, str, Array]] = []
+    tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
+    names = {side: _one(table["id"]) for side, table in tables.items()}
+    places = {side: table["place"].to_numpy() for side, table in tables.items()}
+    for batch, (rows, cols, values) in enumerate(batches(path, plan.columns)):
+        known = ~np.isnan(values)
+        i = places[ROWS][positions(rows, names[ROWS])][known]
+        j = places[COLS][positions(cols, names[COLS])][known]
+        values = values[known]
+        held = drawn(i, j, plan.held_out, plan.seed)
+        for side, line, other, chosen in ((ROWS, i, j, ~held), (COLS, j, i, ~held), (HELD_OUT, i, j, held)):
+            if side == HELD_OUT and not plan.held_out:
+                continue
+            part = np.searchsorted(plan.cuts[side], line[chosen], side="right") - 1
+            order = np.argsort(part, kind="stable")
+            records = np.empty(order.size, plan.record)
+            records["line"], records["other"] = line[chosen][order], other[chosen][order]
+            records["value"] = values[chosen][order]
+            target = f"{plan.folder}/spill-{number}-{batch}-{side.replace(' ', '-')}"
+            beside = f"{target}.{os.getpid()}"
+            records.tofile(beside)
+            os.replace(beside, target)
+            written.append((target, side, np.searchsorted(part[order], np.arange(plan.cuts[side].size))))
+    return written
+
+
+def drawn(rows: Array, cols: Array, fraction: float, seed: int) -> Array:
+    """Which entries are held out: by a hash of position and seed (splitmix64), so that any process can tell."""
+    if not fraction:
+        return np.zeros(rows.size, bool)
+    with np.errstate(over="ignore"):
+        z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + cols.astype(np.uint64)
+        z += np.uint64(seed) * np.uint64(0xD1B54A32D192ED03)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return z < np.uint64(min(int(fraction * 2.0**64), 2**64 - 1))
+
+
+def assemble(side: str, number: int, plan: Plan, pieces: list[tuple[str, int, int]]) -> PartFile:
+    """The lines of one part, from its piece of every batch."""
+    kind = plan.record
+    found = [np.fromfile(path, kind, stop - start, offset=start * kind.itemsize) for path, start, stop in pieces]
+    records = np.concatenate(found) if found else np.empty(0, kind)
+    lo, hi = int(plan.cuts[side][number]), int(plan.cuts[side][number + 1])
+    width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
+    cells = (records["line"].astype(np.int64) - lo) * width + records["other"]
+    order = np.argsort(cells)
+    twice = np.flatnonzero(np.diff(cells[order]) == 0)
+    if twice.size:
+        entry = records[order[twice[0]]]
+        pair = [entry["other"], entry["line"]] if side == COLS else [entry["line"], entry["other"]]
+        names = [
+            feather.read_table(_id_file(plan.folder, which, -1))["id"][int(at)].as_py()
+            for which, at in zip((ROWS, COLS), pair)
+        ]
+        raise InputError(f"The entry ({names[0]}, {names[1]}) is given more than once; keep one value for each pair.")
+    pointers = np.zeros(hi - lo + 1, np.int64)
+    np.cumsum(np.bincount(records["line"] - lo, minlength=hi - lo), out=pointers[1:])
+    lines = Lines(pointers, records["other"][order], records["value"][order])
+    return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines)
+
+
+def _id_file(folder: str | Path, side: str, number: int) -> str:
+    return f"{folder}/ids-{side}-{'all' if number < 0 else number}.feather"
+
+
+def _write_table(table: pa.Table, path: str) -> None:
+    beside = f"{path}.{os.getpid()}"
+    feather.write_feather(table, beside, compression="uncompressed")
+    os.replace(beside, path)
+
+
+def _one(column: Any) -> pa.Array:
+    """A chunked column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _array(ids: pa.Array) -> Array:
+    values = ids.to_numpy(zero_copy_only=False)
+    return values.astype(str) if values.dtype == object and pa.types.is_large_string(ids.type) else values

@@ -1,0 +1,112 @@
+"""A problem whose lines are kept by an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lorank import kernels
+from lorank.distributed.parts import Block, Part, parts_of
+from lorank.linalg import Factors
+from lorank.observations import Observations
+from lorank.problems import Problem
+
+Array = npt.NDArray[Any]
+
+ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
+
+
+class Engine(Protocol):
+    """Where lines are kept. `run` asks every block of a side and puts the answers together, line by line."""
+
+    def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
+        """Answers of `Block.question(*sliced lines, *shared)`."""
+
+    def close(self) -> None:
+        """Let go of the lines."""
+
+
+class Here:
+    """The engine without any: this process, with its threads, on parts that may be larger than its memory."""
+
+    def __init__(self, sides: Mapping[str, Sequence[Part]], n_jobs: int | None = None) -> None:
+        workers = kernels.Workers(n_jobs)
+        self.blocks = {side: Block(parts, workers) for side, parts in sides.items()}
+
+    def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
+        own = () if sliced is None else (sliced,)
+        answer: tuple[Array, ...] = getattr(self.blocks[side], question)(*own, *shared)
+        return answer
+
+    def close(self) -> None:
+        for block in self.blocks.values():
+            block.workers.close()
+
+
+@dataclass(frozen=True)
+class BlockProblem(Problem):
+    """A problem whose regressions an engine solves; the same bits as `Problem`."""
+
+    engine: Engine = field(kw_only=True)
+
+    def solve_lines(self, factors: Factors, ridge: Array, drag: Array, transposed: bool) -> tuple[Array, Array]:
+        side = COLS if transposed else ROWS
+        shared = (factors.right, factors.k, self.biased, factors.offset, ridge)
+        if drag.size:
+            out, loss = self.engine.run(side, "pulled", *shared, sliced=drag)
+        else:
+            out, loss = self.engine.run(side, "solve", *shared, drag)
+        return out, loss
+
+
+@dataclass(frozen=True)
+class FolderProblem(BlockProblem):
+    """A problem whose observations only the engine has; `observations` holds shape and ids, and no entry."""
+
+    @cached_property
+    def mean(self) -> float:
+        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.nnz
+
+    @cached_property
+    def nnz(self) -> int:
+        """Entries to learn from."""
+        return int(self.counts(False).sum())
+
+    def spread(self, offset: float) -> float:
+        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.nnz
+
+    def counts(self, transposed: bool) -> Array:
+        return self.engine.run(COLS if transposed else ROWS, "counts")[0]
+
+    def loss(self, factors: Factors) -> float:
+        return 0.5 * self._squared_error(factors, ROWS)
+
+    def error(self, factors: Factors, held_out: Any) -> float:
+        """Error on the entries that were held out; `held_out` is the name of their side."""
+        count = float(self.engine.run(held_out, "counts")[0].sum())
+        return float(np.sqrt(self._squared_error(factors, held_out) / count))
+
+    def _squared_error(self, factors: Factors, side: str) -> float:
+        shared = (factors.right, factors.k, factors.biased, factors.offset)
+        return float(self.engine.run(side, "squared_errors", *shared, sliced=factors.left)[0].sum())
+
+
+def over_ray(
+    observations: Observations,
+    regularizer: Any,
+    rank: int,
+    bias_weight: float | None = None,
+    workers: int = 2,
+    threads: int = 1,
+) -> BlockProblem:
+    """The problem of observations in memory with its lines in Ray actors; inside `open_ray`."""
+    from lorank.distributed.crew import Crew, check_cluster
+
+    check_cluster(observations.shape, observations.nnz, rank, observations.dtype, workers, threads)
+    sides = {ROWS: parts_of(observations.by_row), COLS: parts_of(observations.by_col)}
+    return BlockProblem(observations, regularizer, rank, bias_weight, engine=Crew(sides, workers, threads))

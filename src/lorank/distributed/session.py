@@ -1,0 +1,96 @@
+"""Starting Ray on this machine, or joining a cluster, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lorank.errors import InputError
+
+# Ray asks for at least 75 MB.
+LEAST_STORE = 100 << 20
+
+
+@contextmanager
+def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) -> Iterator[None]:
+    """Ray for the time of the block.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a cluster to join. Without it a Ray that this process has already joined is used, or else one is started
+        here: it listens on the loopback only, and is gone with its folder at the end, whatever the end is.
+    cpus : int
+        What a Ray that is started here may use.
+    store_bytes : int
+        Size of its object store.
+    """
+    if "ray" not in sys.modules and address is None:
+        _prepare_environment()
+    try:
+        import ray
+    except ImportError:
+        raise InputError("The Ray backend needs Ray: pip install 'lorank[ray]'.") from None
+    if ray.is_initialized():
+        yield
+        return
+    if address is not None:
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InputError(f"The Ray cluster at {address} cannot be joined ({str(error).splitlines()[0]}).") from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    from ray._private import ray_constants
+
+    remove_stale("lorank-ray")
+    folder = workspace("lorank-ray")
+    cluster, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            object_store_memory=max(store_bytes, LEAST_STORE),
+            _temp_dir=str(folder),
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+        yield
+    finally:
+        ray.shutdown()
+        ray_constants.ENABLE_RAY_CLUSTER = cluster
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare_environment() -> None:
+    """What Ray reads when it is imported: to listen on the loopback instead of every address, to report nothing, and to
+    ask for a token, ours alone: other users of this machine cannot talk to it, and no token is left in a file."""
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if "RAY_AUTH_MODE" not in os.environ:
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+
+
+def workspace(kind: str, parent: str | Path | None = None) -> Path:
+    """A new folder that bears this process's number; the path is short, because sockets go there."""
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
+
+
+def remove_stale(kind: str, parent: str | Path | None = None) -> None:
+    """Remove folders of processes that were killed before they could do it themselves."""
+    for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-*-*"):
+        number = folder.name.removeprefix(f"{kind}-").split("-")[0]
+        if number.isdigit() and not os.path.exists(f"/proc/{number}") and os.path.isdir("/proc"):
+            with suppress(OSError):
+                shutil.rmtree(folder)

@@ -1,0 +1,45 @@
+"""Where the lines of a problem are kept while it is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lorank.catalogue import Method
+from lorank.errors import InputError
+from lorank.problems import Problem
+from lorank.solvers import Alternating
+
+
+@contextmanager
+def opened(backend: str, method: Method, solver: Any, problem: Problem) -> Iterator[Problem]:
+    """The problem on its backend, for the time of the block."""
+    if backend == "local":
+        yield problem
+        return
+    if backend != "ray":
+        raise InputError(f"backend must be 'local' or 'ray'; got {backend!r}.")
+    check_distributable(method, solver)
+    if problem.coupled or not problem.squared:
+        raise InputError("Graphs, kernel priors and losses other than the squared one run on one machine only.")
+    from lorank.distributed import open_ray, over_ray
+
+    observations, rank, n_jobs = problem.observations, problem.rank, problem.n_jobs
+    workers = n_jobs if n_jobs is not None and n_jobs > 0 else 2
+    # The data by rows and by columns, and the factors that are on their way.
+    store = 2 * observations.nnz * (observations.dtype.itemsize + 8) + 40 * (rank + 8) * sum(observations.shape)
+    with open_ray(cpus=workers, store_bytes=int(1.2 * store)):
+        spread = over_ray(observations, problem.regularizer, rank, problem.bias_weight, workers)
+        try:
+            yield spread
+        finally:
+            spread.engine.close()
+
+
+def check_distributable(method: Method, solver: Any = "auto") -> None:
+    """Refuse what needs all entries in one process."""
+    if not isinstance(method.build_solver("auto"), Alternating):
+        raise InputError(f"Method {method.name!r} runs on one machine only; Ray runs nnfn, factored-nuclear and mf.")
+    if not isinstance(method.build_solver(solver), Alternating):
+        raise InputError(f"The solver {solver!r} runs on one machine only; Ray runs 'alternating'.")

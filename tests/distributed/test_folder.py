@@ -1,0 +1,148 @@
+"""Folders of Parquet files, out of core: what the passes make of them, and the fit beside one in memory."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lorank import Observations
+from lorank.datasets import synthetic
+from lorank.distributed import fit, open_shards, parts
+from lorank.distributed.preparing import drawn
+from lorank.errors import InputError
+from lorank.problems import Problem
+from lorank.regularizers import FactoredNNFN
+from lorank.solvers import Alternating, Stopping, solve
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet")
+
+NAMES = {"row": "user", "col": "item", "value": "rating"}
+
+
+def write(folder: Path, users, items, ratings, files: int = 3) -> Path:
+    folder.mkdir(exist_ok=True)
+    for number in range(files):
+        part = slice(number, None, files)
+        table = pa.table({"user": users[part], "item": items[part], "rating": ratings[part]})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=300, write_page_checksum=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def entries():
+    data = synthetic(m=120, n=90, rank=2, seed=4).train
+    users = 7 * data.rows.astype(np.int64) + 3
+    items = np.array([f"é{j:x}" for j in range(90)])[data.cols]
+    order = np.random.default_rng(0).permutation(users.size)
+    return users[order], items[order], data.values[order]
+
+
+@pytest.fixture
+def folder(tmp_path, entries):
+    return write(tmp_path / "data", *entries)
+
+
+def local_fit(entries, *, biases, lam=1.0, validation=0.0, seed=0):
+    observations = Observations.from_ids(*entries)
+    held = drawn(observations.rows, observations.cols, validation, seed)
+    problem = Problem(observations.subset(~held), FactoredNNFN(lam=lam), 2, lam if biases else None)
+    held_out = observations.subset(held) if validation else None
+    return observations, solve(Alternating(), problem, stopping=Stopping(1e-9, 60), validation=held_out, seed=seed)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("validation", [0.0, 0.2])
+def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PARTS", 5)
+    work = tmp_path / "work"
+    work.mkdir()
+    model = fit(
+        folder, **NAMES, rank=2, lam=1.0, biases=biases, validation=validation, tol=1e-9, max_iter=60,
+        backend="out-of-core", work_folder=work,
+    )  # fmt: skip
+    observations, local = local_fit(entries, biases=biases, validation=validation)
+    assert model.row_ids.values.tolist() == observations.row_ids.values.tolist()
+    assert model.col_ids.values.tolist() == observations.col_ids.values.tolist()
+    assert model.result.n_iter == local.n_iter
+    np.testing.assert_allclose(model.result.history.validation, local.history.validation, rtol=1e-10)
+    np.testing.assert_allclose(model.result.factors.dense(), local.factors.dense(), atol=1e-10)
+    assert list(work.iterdir()) == []
+
+
+def test_a_path_of_weights_keeps_the_best(folder):
+    model = fit(folder, **NAMES, rank=2, lam=[100.0, 0.5, 5.0], validation=0.2, backend="out-of-core")
+    assert model.lam in (0.5, 5.0)
+    with pytest.raises(InputError, match="several lam"):
+        fit(folder, **NAMES, lam=[1.0, 2.0], backend="out-of-core")
+
+
+def test_killed_and_resumed_ends_the_same(folder, tmp_path):
+    params = {**NAMES, "rank": 2, "lam": 1.0, "tol": 1e-9, "max_iter": 60, "backend": "out-of-core"}
+    whole = fit(folder, **params)
+    fit(folder, **params, checkpoint=tmp_path / "c", callbacks=[lambda progress: progress.iteration == 3])
+    resumed = fit(folder, **params, checkpoint=tmp_path / "c")
+    np.testing.assert_array_equal(resumed.result.factors.left, whole.result.factors.left)
+    assert resumed.result.history.objective == whole.result.history.objective
+
+
+def test_missing_values_and_what_is_wrong(folder, entries, tmp_path):
+    users, items, ratings = entries
+    gaps = np.concatenate([ratings, [np.nan]])
+    own = write(tmp_path / "gaps", np.append(users, 5000), np.append(items, "z"), gaps)
+    model = fit(own, **NAMES, rank=2, lam=1.0, max_iter=60, backend="out-of-core")
+    assert 5000 in model.row_ids.values
+    assert "z" in model.col_ids.values
+    twice = write(tmp_path / "twice", np.append(users, users[0]), np.append(items, items[0]), np.append(ratings, 1.0))
+    with pytest.raises(InputError, match=rf"\({users[0]}, {items[0]}\) is given more than once"):
+        fit(twice, **NAMES, backend="out-of-core")
+    with pytest.raises(InputError, match="no column 'stars'"):
+        fit(folder, row="user", col="item", value="stars", backend="out-of-core")
+    with pytest.raises(InputError, match=r"nuclear.*one machine"):
+        fit(folder, **NAMES, method="nuclear", backend="out-of-core")
+    whole = (folder / "1.parquet").read_bytes()
+    (folder / "1.parquet").write_bytes(whole[: len(whole) // 2] + bytes(200) + whole[len(whole) // 2 + 200 :])
+    with pytest.raises(InputError, match=r"1\.parquet is damaged"):
+        fit(folder, **NAMES, backend="out-of-core")
+    (folder / "1.parquet").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"1\.parquet is damaged"):
+        fit(folder, **NAMES, backend="out-of-core")
+    with pytest.raises(InputError, match="no folder"):
+        fit(tmp_path / "nowhere", **NAMES)
+
+
+def test_a_damaged_block_is_named(tmp_path):
+    lines = synthetic(m=40, rank=1, seed=0).train.by_row
+    file = parts.PartFile.write(tmp_path / "rows-0.part", lines)
+    for given, expected in zip(vars(file.read(check=True)).values(), vars(lines).values()):
+        np.testing.assert_array_equal(given, expected)
+    data = bytearray((tmp_path / "rows-0.part").read_bytes())
+    data[100] ^= 1
+    (tmp_path / "rows-0.part").write_bytes(data)
+    with pytest.raises(InputError, match=r"rows-0\.part is damaged"):
+        file.read(check=True)
+
+
+def test_shards_predict_and_recommend(folder, entries, tmp_path):
+    from lorank.distributed import save_shards
+
+    model = fit(folder, **NAMES, rank=2, lam=1.0, biases=True, backend="out-of-core")
+    save_shards(model, tmp_path / "model", shard=17)
+    shards = open_shards(tmp_path / "model")
+    users, items, _ = entries
+    np.testing.assert_array_equal(shards.predict(users, items), model.predict(users, items))
+    X = model.result.factors.dense()
+    at = 0
+    for rows, cols, scores in shards.recommend_all(5, rows=10):
+        for row, best, score in zip(rows, cols, scores):
+            assert row == model.row_ids.values[at]
+            expected = np.sort(X[at])[::-1][:5]
+            np.testing.assert_allclose(score, expected, rtol=1e-12)
+            np.testing.assert_allclose(X[at, model.col_ids.positions(best, "column")], score, rtol=1e-12)
+            at += 1
+    assert at == len(X)
+    with pytest.raises(InputError, match="Unknown row 4"):
+        shards.predict([4], [items[0]])
+    (tmp_path / "model" / "row-0.npy").unlink()
+    with pytest.raises(InputError, match=r"row-0\.npy is gone"):
+        shards.predict(users, items)
