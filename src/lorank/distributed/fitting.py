@@ -32,7 +32,7 @@ def fit(
     method: str = "nnfn",
     rank: int = 10,
     lam: float | Sequence[float] = 10.0,
-    theta: float = 1.0,
+    theta: float | None = None,
     biases: bool = False,
     validation: float = 0.0,
     tol: float = 1e-4,
@@ -102,7 +102,7 @@ def fit(
             nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
 
             def problem(weight: float) -> FolderProblem:
-                regularizer = chosen.build_regularizer(lam=weight, theta=float(theta))
+                regularizer = chosen.build_regularizer(lam=weight, theta=theta)
                 return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
 
             about = (
