@@ -256,7 +256,7 @@ QUICK: Mapping[str, Suite] = {
         ),
         replace(
             FULL["ablation"],
-            blocks=((_ablation(400), (FACTORED_NUCLEAR, LSP, NNFN)),),
+            blocks=((_ablation(800), (FACTORED_NUCLEAR, LSP, NNFN)),),
             budget=replace(_QUICK_BUDGET, trials=5),
         ),
         replace(

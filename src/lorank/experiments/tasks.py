@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lorank import datasets, regularizers
-from lorank.errors import InputError
+from lorank import datasets
 from lorank.experiments.settings import Dataset
 from lorank.linalg import Factors
 from lorank.observations import Observations
+from lorank.regularizers import GraphLaplacian
 
 # Strength at which data that are not tuned are fitted: of the order that ratings of this size choose.
 UNTUNED_STRENGTH = 20.0
@@ -80,16 +80,13 @@ def _simulated(parameters: dict[str, Any], seed: int, folder: Path | None) -> Ta
 
 def _stations(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
     """Whole rows are held out; neighbours on the map are joined with weights exp(-2 distance), in 1000 km."""
-    laplacian: Any = getattr(regularizers, "GraphLaplacian", None)
-    if laplacian is None:
-        raise InputError("The graph Laplacian is not in this version of lorank.")
     normalisation = parameters.pop("normalisation", "none")
     loaded = getattr(datasets, parameters.pop("source"))(folder=folder, **parameters)
     data = datasets.normalise(loaded, normalisation)
     train, validation, test = (
         data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed)
     )
-    graph = laplacian.from_coordinates(data.latitude, data.longitude, rate=2.0, kernel="exponential")
+    graph = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=2.0, kernel="exponential")
     return Task(
         train, validation, lambda factors: rmse(factors, test), {"row_graph": graph}, graph_weights=(0.1, 1.0, 10.0)
     )
