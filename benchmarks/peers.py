@@ -1,6 +1,7 @@
 """lorank beside the libraries people could pick: the same data and split, alternating, several rounds.
 
-    python benchmarks/peers.py --peers-python .venv-bench/bin/python [--rounds 3] [--data synthetic-500 ...] [--libraries lorank ...]
+    python benchmarks/peers.py --peers-python .venv-bench/bin/python [--rounds 3]
+                               [--data synthetic-500 ...] [--libraries lorank cmfrec ...]
 
 Quality first, then time at that quality: every library gets a small sweep on the validation part, and is measured at
 the fastest of its settings within 0.3% of its best validation error. Prints and saves error on the test part,
