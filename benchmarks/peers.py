@@ -1,6 +1,7 @@
 """lorank beside the libraries people could pick: the same data and split, alternating, several rounds.
 
-    python benchmarks/peers.py --peers-python .venv-bench/bin/python [--rounds 3] [--data synthetic-500 ...]
+    python benchmarks/peers.py --peers-python .venv-bench/bin/python [--rounds 3]
+                               [--data synthetic-500 ...] [--libraries lorank cmfrec ...]
 
 Quality first, then time at that quality: every library gets a small sweep on the validation part, and is measured at
 the fastest of its settings within 0.3% of its best validation error. Prints and saves error on the test part,
@@ -35,7 +36,7 @@ def grid(**choices):
 SYNTHETIC = {
     "lorank": grid(rank=[5], lam=[0.03, 0.1], tol=[1e-4, 1e-3], dtype=["float64", "float32"]),
     "cmfrec": grid(k=[5], lambda_=[0.01, 0.1], use_cg=[True, False], niter=[10, 20, 40], biases=[False]),
-    "libmf": grid(k=[5], lam=[0.001, 0.01], eta=[0.05, 0.1], nr_iters=[40, 150]),
+    "libmf": grid(k=[8], lam=[0.001, 0.01], eta=[0.05, 0.1], nr_iters=[40, 150]),
 }
 RATINGS = {
     "lorank": grid(rank=[10], lam=[12.0, 15.0], theta=[0.5], biases=[True], tol=[1e-4, 5e-4], dtype=["float32"]),
@@ -143,7 +144,7 @@ def tune(bench, library, settings, data):
     return min(near, key=lambda answer: answer["cpu"])["setting"], None
 
 
-def measure(bench, name, rounds):
+def measure(bench, name, rounds, libraries):
     make, grids, repeats = DATA[name]
     if name == "movielens-1m" and data_folder() is None:
         return [{"data": name, "library": "all", "failed": "data not here; set LORANK_DATA"}]
@@ -151,6 +152,8 @@ def measure(bench, name, rounds):
     make(path)
     chosen, rows = {}, []
     for library, settings in grids.items():
+        if libraries and library not in libraries:
+            continue
         setting, reason = tune(bench, library, settings, path)
         if setting is None:
             rows.append({"data": name, "library": library, "failed": reason})
@@ -230,6 +233,7 @@ def main():
     parser.add_argument("--peers-python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", nargs="*", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--libraries", nargs="*", help="lorank and these; all of them by default")
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "benchmarks")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -239,7 +243,9 @@ def main():
         bench = Bench(arguments.peers_python, Path(folder))
         for name in arguments.data:
             # Data sets that are not asked for keep the rows of an earlier run.
-            rows = [row for row in rows if row["data"] != name] + measure(bench, name, arguments.rounds)
+            rows = [row for row in rows if row["data"] != name] + measure(
+                bench, name, arguments.rounds, arguments.libraries
+            )
             rows.sort(key=lambda row: list(DATA).index(row["data"]))
             saved.write_text(json.dumps(rows, indent=1) + "\n")
             (arguments.out / "peers.md").write_text(f"# lorank and its peers\n\n{table(rows)}\n")

@@ -3,7 +3,7 @@
 With H fixed, every row of W is a small ridge regression. Three things make it fast:
 
 - Balance. The regularizer is taken at the balanced factors of the same X (`linalg.frames`), so that no sweep is spent
-  on moving weight from one factor to the other. At the true rank this alone turns a hundred sweeps into four.
+  on moving weight from one factor to the other. At the true rank this alone turns a hundred sweeps into ten.
 - Multipliers as the ridge. The gradient of the regularizer is W M with a k x k matrix M; freezing M gives the step
   (H_i^T H_i + M) w_i = H_i^T o_i, a Newton step but for one direction. For NNFN in the balanced frame
   M = lam diag(1 - theta sigma_j / ||sigma||): each direction is shrunk as much as its weight deserves.
