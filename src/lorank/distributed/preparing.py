@@ -78,16 +78,16 @@ def prepare(
         ids[side], counts = _number(folder, side, len(files))
         if not len(counts) or not counts.sum():
             raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
-        cuts[side] = cut(counts)
+        cuts[side] = cut(batched)
     cuts[HELD_OUT] = cuts[ROWS]
     plan = Plan(columns, str(folder), cuts, np.dtype(dtype).str, held_out, seed)
-    counts = run(spill, [(path, plan, number) for number, path in enumerate(files)])
+    batched = run(spill, [(path, plan, number) for number, path in enumerate(files)])
     sides = {}
     for side in (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS):
-        made = run(assemble, [(side, number, plan, counts) for number in range(len(cuts[side]) - 1)])
+        made = run(assemble, [(side, number, plan, batched) for number in range(len(cuts[side]) - 1)])
         ends = cuts[side].tolist()
         sides[side] = [Part(lo, hi, part.entries, part) for lo, hi, part in zip(ends, ends[1:], made)]
-        for path in _spilled(plan, side, counts):
+        for path in _spilled(plan, side, batched):
             os.unlink(path)
     return Prepared(sides, Identifiers(_array(ids[ROWS])), Identifiers(_array(ids[COLS])))
 
