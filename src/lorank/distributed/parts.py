@@ -26,7 +26,7 @@ from lorank.problems import solve_lines
 Array = npt.NDArray[Any]
 
 # At most so many entries in a part (one line may have more), and at least so many parts where there are lines enough.
-PART_ENTRIES = 1 << 22
+PART_ENTRIES = 1 << 20
 PARTS = 32
 # A line costs its regression besides its entries: about as much as this many entries at the usual ranks.
 LINE_WEIGHT = 8

@@ -78,22 +78,16 @@ def prepare(
         ids[side], counts = _number(folder, side, len(files))
         if not len(counts) or not counts.sum():
             raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
-        cuts[side] = cut(counts)
+        cuts[side] = cut(batched)
     cuts[HELD_OUT] = cuts[ROWS]
     plan = Plan(columns, str(folder), cuts, np.dtype(dtype).str, held_out, seed)
-    answers = run(spill, [(path, plan, number) for number, path in enumerate(files)])
-    chunks = [chunk for chunks in answers for chunk in chunks]
+    batched = run(spill, [(path, plan, number) for number, path in enumerate(files)])
     sides = {}
     for side in (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS):
-        pieces = [(path, offsets) for path, which, offsets in chunks if which == side]
-        jobs = [
-            (side, number, plan, [(path, int(at[number]), int(at[number + 1])) for path, at in pieces])
-            for number in range(len(cuts[side]) - 1)
-        ]
-        made = run(assemble, jobs)
+        made = run(assemble, [(side, number, plan, batched) for number in range(len(cuts[side]) - 1)])
         ends = cuts[side].tolist()
         sides[side] = [Part(lo, hi, part.entries, part) for lo, hi, part in zip(ends, ends[1:], made)]
-        for path, _ in pieces:
+        for path in _spilled(plan, side, batched):
             os.unlink(path)
     return Prepared(sides, Identifiers(_array(ids[ROWS])), Identifiers(_array(ids[COLS])))
 
@@ -144,9 +138,10 @@ def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
     return ids, counts
 
 
-def spill(path: str, plan: Plan, number: int) -> list[tuple[str, str, Array]]:
-    """One file's entries, each batch sorted by part: (path, side, offsets of the parts)."""
-    written: list[tuple[str, str, Array]] = []
+def spill(path: str, plan: Plan, number: int) -> int:
+    """Write one file's entries, each batch sorted by part behind a table of where the parts begin; gives the number of
+    batches."""
+    written = 0
     tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
     names = {side: _one(table["id"]) for side, table in tables.items()}
     places = {side: table["place"].to_numpy() for side, table in tables.items()}
@@ -164,11 +159,13 @@ def spill(path: str, plan: Plan, number: int) -> list[tuple[str, str, Array]]:
             records = np.empty(order.size, plan.record)
             records["line"], records["other"] = line[chosen][order], other[chosen][order]
             records["value"] = values[chosen][order]
-            target = f"{plan.folder}/spill-{number}-{batch}-{side.replace(' ', '-')}"
+            target = _spill_file(plan, side, number, batch)
             beside = f"{target}.{os.getpid()}"
-            records.tofile(beside)
+            with open(beside, "wb") as file:
+                np.searchsorted(part[order], np.arange(plan.cuts[side].size)).astype("<i8").tofile(file)
+                records.tofile(file)
             os.replace(beside, target)
-            written.append((target, side, np.searchsorted(part[order], np.arange(plan.cuts[side].size))))
+        written = batch + 1
     return written
 
 
@@ -185,11 +182,28 @@ def drawn(rows: Array, cols: Array, fraction: float, seed: int) -> Array:
     return z < np.uint64(min(int(fraction * 2.0**64), 2**64 - 1))
 
 
-def assemble(side: str, number: int, plan: Plan, pieces: list[tuple[str, int, int]]) -> PartFile:
+def _spill_file(plan: Plan, side: str, number: int, batch: int) -> str:
+    return f"{plan.folder}/spill-{number}-{batch}-{side.replace(' ', '-')}"
+
+
+def _spilled(plan: Plan, side: str, counts: Sequence[int]) -> list[str]:
+    return [_spill_file(plan, side, number, batch) for number, count in enumerate(counts) for batch in range(count)]
+
+
+def _piece(path: str, number: int, plan: Plan, side: str) -> Array:
+    """One part's entries of one batch."""
+    start, stop = np.fromfile(path, "<i8", 2, offset=8 * number).tolist()
+    kind, head = plan.record, 8 * plan.cuts[side].size
+    return np.fromfile(path, kind, stop - start, offset=head + start * kind.itemsize)
+
+
+def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartFile:
     """The lines of one part, from its piece of every batch."""
-    kind = plan.record
-    found = [np.fromfile(path, kind, stop - start, offset=start * kind.itemsize) for path, start, stop in pieces]
-    records = np.concatenate(found) if found else np.empty(0, kind)
+    try:
+        found = [_piece(path, number, plan, side) for path in _spilled(plan, side, counts)]
+    except OSError as error:
+        raise InputError(f"The spilled batch {error.filename} is gone from the work folder; fit again.") from None
+    records = np.concatenate(found) if found else np.empty(0, plan.record)
     lo, hi = int(plan.cuts[side][number]), int(plan.cuts[side][number + 1])
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
     cells = (records["line"].astype(np.int64) - lo) * width + records["other"]

@@ -18,7 +18,7 @@ from lorank.errors import InputError
 Array = npt.NDArray[Any]
 
 # Lines of a table that a task holds at a time.
-BATCH = 1 << 20
+BATCH = 1 << 18
 
 
 @dataclass(frozen=True)
