@@ -78,7 +78,7 @@ def prepare(
         ids[side], counts = _number(folder, side, len(files))
         if not len(counts) or not counts.sum():
             raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
-        cuts[side] = cut(batched)
+        cuts[side] = cut(counts)
     cuts[HELD_OUT] = cuts[ROWS]
     plan = Plan(columns, str(folder), cuts, np.dtype(dtype).str, held_out, seed)
     batched = run(spill, [(path, plan, number) for number, path in enumerate(files)])
