@@ -85,6 +85,12 @@ def test_other_settings_are_another_cell(finished):
         assert not opened.is_done(replace(cell, budget=Budget(trials=4)))
 
 
+def test_reports_leave_out_records_of_other_settings(finished):
+    rows = records.read(finished)
+    assert records.matching(rows, [SUITE]) == rows
+    assert not records.matching(rows, [replace(SUITE, budget=Budget(trials=4))])
+
+
 def test_a_cell_over_its_time_is_ended(tmp_path):
     cell = replace(SUITE.cells(1)[0], budget=Budget(cell_seconds=0.01))
     run([cell], tmp_path / "records.jsonl")

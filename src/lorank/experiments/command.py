@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from lorank.errors import InputError
-from lorank.experiments.records import Row, read
+from lorank.experiments.records import Row, matching, read
 from lorank.experiments.report import write_report
 from lorank.experiments.runner import run
 from lorank.experiments.settings import suites
@@ -60,7 +60,8 @@ def reproduce(
     if cells:
         with _Progress(sys.stderr) as progress:
             run(cells, records, data, progress.show)
-    return write_report(suites("all", quick), read(records), out)
+    everything = suites("all", quick)
+    return write_report(everything, matching(read(records), everything), out)
 
 
 class _Progress:

@@ -67,8 +67,8 @@ def _kind(table: Table, index: int) -> str:
 def _table(table: Table) -> str:
     table = table.without_empty_columns()
     head = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
-        for column in table.columns
+        f'<th scope="col" aria-sort="none"{_kind(table, index)}><button type="button">{escape(column)}</button></th>'
+        for index, column in enumerate(table.columns)
     )
     body = []
     for numbers in table.lines:

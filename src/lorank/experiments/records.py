@@ -10,13 +10,13 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from lorank.errors import InputError
-from lorank.experiments.settings import Cell
+from lorank.experiments.settings import Cell, Suite
 
 Row = dict[str, Any]
 
@@ -38,6 +38,13 @@ def read(path: Path) -> dict[str, Row]:
             except (ValueError, TypeError, KeyError):
                 continue
     return rows
+
+
+def matching(rows: Mapping[str, Row], suites: Sequence[Suite]) -> dict[str, Row]:
+    """The records that were made under the settings of these suites: a quick run and a full one may share a file."""
+    seeds = 1 + max((row["seed"] for row in rows.values()), default=0)
+    current = {cell.key: fingerprint(cell) for suite in suites for cell in suite.cells(seeds)}
+    return {key: row for key, row in rows.items() if row["fingerprint"] == current.get(key)}
 
 
 class Records:
