@@ -13,7 +13,7 @@ demo: .venv/installed-cli,plot  ## complete a matrix, print a table, draw demo.p
 	$(BIN)/lorank demo
 
 test: .venv/installed-dev lint types  ## lint, types and tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-slow: .venv/installed-dev  ## the checks that take minutes or gigabytes
 	$(BIN)/python -m pytest -m slow

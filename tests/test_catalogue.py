@@ -33,7 +33,8 @@ def test_every_method_fits_by_its_name(name, small_problem):
         pytest.skip("it has no solver")
     parameters = method.at(1.0, method.shapes[0])
     model = lorank.MatrixCompletion(name, rank=3, **parameters, random_state=0).fit(small_problem.train)
-    assert small_problem.nmse(*model.factors_) < (0.2 if name in ("nuclear", "factored-nuclear") else 0.06)
+    shrinks_all_alike = name in ("nuclear", "factored-nuclear", "grals")
+    assert small_problem.nmse(*model.factors_) < (0.2 if shrinks_all_alike else 0.06)
 
 
 @every
