@@ -68,7 +68,8 @@ class Method:
         C statistical guarantee, D convergence guarantee.
     cost : Cost
     shapes : tuple
-        Values of the second parameter that a search tries; (None,) for a method without one.
+        Values of the second parameter that a search tries; (None,) for a method without one. Concave penalties have a
+        sharp one, best where the rank is plain to see, and a mild one, best on ratings, where it never is.
     at : callable
         (strength, shape) -> parameters for a search. Singular values under the strength are set to 0 by a proximal
         step, so that the same strengths suit every method, whatever lam means to it.
@@ -215,7 +216,7 @@ CATALOGUE: Mapping[str, Method] = {
             {"theta": lambda lam: 2 * lam},
             _SPECTRAL,
             "BCD",
-            shapes=(2.0, 10.0),
+            shapes=(2.0, 100.0),
             at=_capped,
         ),
         Method(
@@ -225,7 +226,7 @@ CATALOGUE: Mapping[str, Method] = {
             {"theta": lambda lam: lam**0.5},
             _SPECTRAL,
             "BCD",
-            shapes=(1.0, 10.0),
+            shapes=(1.0, 30.0),
             at=_log_sum,
         ),
         Method(
@@ -235,7 +236,7 @@ CATALOGUE: Mapping[str, Method] = {
             {"theta": 5.0},
             _SPECTRAL,
             "BCD",
-            shapes=(5.0, 20.0),
+            shapes=(5.0, 200.0),
             at=_with_theta,
         ),
         Method(

@@ -200,7 +200,8 @@ class Search:
         """Parameters of each fit in order, and whether it starts anew."""
         method = self.method
         # With few trials fewer paths, and not shorter ones: a path that ends while its weight is large tells nothing.
-        paths = [(rank, shape) for shape in method.shapes for rank in self.ranks][: max(1, self.trials // SHORTEST)]
+        paths = [(rank, shape) for rank in reversed(self.ranks) for shape in method.shapes]
+        paths = paths[: max(1, self.trials // SHORTEST)]
         length = max(1, self.trials // len(paths)) if method.weighted else 1
         strengths = self.top * RANGE ** -np.linspace(0, 1, length)
         plan = []
