@@ -46,18 +46,17 @@ def balance(GW: Array, GH: Array) -> Frame:
     """The frame that balances factors with Grams GW = W^T W and GH = H^T H.
 
     With GW = L L^T and L^T GH L = V D V^T: A = L^-T V D^(1/4), A^-T = L V D^(-1/4), sigma = D^(1/2), ascending.
+    L = E d, from eigenvectors and roots of the eigenvalues of GW rather than Cholesky's: a Gram summed in float32 may
+    have eigenvalues a little under zero.
     """
     if not (np.isfinite(GW).all() and np.isfinite(GH).all()):
         raise FloatingPointError("Factors that are not finite have no balanced frame.")
-    k = len(GW)
-    # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
-    scale = GW.trace() / k
-    lifted = GW.copy()
-    lifted.flat[:: k + 1] += DEAD * scale if scale > 0 else 1.0
     # numpy's LAPACK calls rather than scipy's: a tenth of the overhead, which is what counts for a k x k matrix.
-    L = np.linalg.cholesky(lifted)
+    d, E = np.linalg.eigh(GW)
+    # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
+    d = np.sqrt(np.maximum(d, DEAD * d[-1] if d[-1] > 0 else 1.0))
+    L = E * d
     D, V = np.linalg.eigh(L.T @ GH @ L)
     D = np.maximum(D, DEAD**2 * D[-1] if D[-1] > 0 else 1.0)
     root = D**0.25
-    A = np.linalg.solve(L.T, V * root)
-    return Frame(A, L @ (V / root), root**2)
+    return Frame((E / d) @ (V * root), L @ (V / root), root**2)
