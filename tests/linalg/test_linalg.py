@@ -75,3 +75,16 @@ def test_dense_is_refused_with_its_size():
 def test_singular_values():
     W, H = np.random.default_rng(0).standard_normal((2, 30, 3))
     np.testing.assert_allclose(Factors.of(W, H).singular_values(), np.linalg.svd(W @ H.T, compute_uv=False)[:3])
+
+
+def test_a_gram_that_rounding_made_indefinite_has_a_frame():
+    rng = np.random.default_rng(0)
+    W = (rng.standard_normal((40, 2)) @ rng.standard_normal((2, 5))).astype(np.float32)
+    GW = (W.T @ W).astype(np.float64) - 1e-7 * np.trace(W.T @ W) * np.eye(5)
+    frame = balance(GW, np.eye(5))
+    assert np.isfinite(frame.A).all()
+    np.testing.assert_allclose(frame.A @ frame.inverse_transposed.T, np.eye(5), atol=1e-4)
+
+
+def test_a_gram_that_is_not_finite_has_no_frame():
+    assert np.isnan(balance(np.full((3, 3), np.nan), np.eye(3)).sigma).all()

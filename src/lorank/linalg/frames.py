@@ -46,16 +46,18 @@ def balance(GW: Array, GH: Array) -> Frame:
     """The frame that balances factors with Grams GW = W^T W and GH = H^T H.
 
     With GW = L L^T and L^T GH L = V D V^T: A = L^-T V D^(1/4), A^-T = L V D^(-1/4), sigma = D^(1/2), ascending.
+    L = E d^(1/2) from the eigenvalues of GW rather than Cholesky's: a Gram summed in float32 may have eigenvalues a
+    little under zero. Grams that are not finite give a frame that is not, which the loop ends as diverged.
     """
-    k = len(GW)
-    # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
-    scale = GW.trace() / k
-    lifted = GW.copy()
-    lifted.flat[:: k + 1] += DEAD * scale if scale > 0 else 1.0
+    if not np.isfinite(GW.sum() + GH.sum()):
+        lost = np.full_like(GW, np.nan)
+        return Frame(lost, lost, lost[0])
     # numpy's LAPACK calls rather than scipy's: a tenth of the overhead, which is what counts for a k x k matrix.
-    L = np.linalg.cholesky(lifted)
+    d, E = np.linalg.eigh(GW)
+    # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
+    d = np.sqrt(np.maximum(d, DEAD * d[-1] if d[-1] > 0 else 1.0))
+    L = E * d
     D, V = np.linalg.eigh(L.T @ GH @ L)
     D = np.maximum(D, DEAD**2 * D[-1] if D[-1] > 0 else 1.0)
     root = D**0.25
-    A = np.linalg.solve(L.T, V * root)
-    return Frame(A, L @ (V / root), root**2)
+    return Frame((E / d) @ (V * root), L @ (V / root), root**2)
