@@ -48,7 +48,7 @@ RATINGS = {
     "myfm": grid(rank=[10], n_iter=[50, 150]),
 }
 LARGE = {
-    "lorank": RATINGS["lorank"],
+    "lorank": grid(rank=[10, 16], lam=[12.0], theta=[0.5, 0.8], biases=[True], tol=[5e-4], dtype=["float32"]),
     "cmfrec": grid(k=[10], lambda_=[10.0], use_cg=[True, False], niter=[10], biases=[True]),
     "libmf": grid(k=[16, 32], lam=[0.05], eta=[0.1], nr_iters=[15, 25]),
     "lenskit": grid(features=[10], epochs=[10], regularization=[0.1]),
@@ -161,14 +161,16 @@ def measure(bench, name, rounds, libraries):
             chosen[library] = setting
         print(f"  {name}: {library} {setting or reason}", flush=True)
     answers = {library: {1: [], 2: []} for library in chosen}
+    failures = {}
     for _ in range(rounds):
         for threads in (1, 2):
             for library, setting in chosen.items():
-                answers[library][threads] += bench.run(library, [setting], path, threads, repeats=repeats)[0]
+                answer, failures[library] = bench.run(library, [setting], path, threads, repeats=repeats)
+                answers[library][threads] += answer
     for library, setting in chosen.items():
         one, two = answers[library][1], answers[library][2]
         if not one or not two:
-            rows.append({"data": name, "library": library, "failed": "no answer when measured"})
+            rows.append({"data": name, "library": library, "failed": failures[library] or "no finite error"})
             continue
         row = {"data": name, "library": library, "setting": setting, "error": one[0]["error"]}
         row |= {f"seconds_{t}": min(a["seconds"] for a in answers[library][t]) for t in (1, 2)}
@@ -176,9 +178,9 @@ def measure(bench, name, rounds, libraries):
         row["cpu_2"] = min(a["cpu"] for a in two)
         row["megabytes"] = max(a["megabytes"] for a in one)
         rows.append(row)
-    mine = next(row for row in rows if row["library"] == "lorank")
+    mine = next((row for row in rows if row["library"] == "lorank" and "error" in row), None)
     for row in rows:
-        if "error" in row:
+        if "error" in row and mine:
             row |= {f"ratio_{what}": row[what] / mine[what] for what in ("seconds_1", "seconds_2", "cpu")}
     path.unlink()
     return rows
