@@ -223,10 +223,10 @@ class _Search:
         return min(best, point, key=lambda p: p.error)
 
     def climb(self, best: _Point, factor: float, most: int, fixed: bool) -> _Point:
-        """Multiply the rank by this factor as long as it pays."""
+        """Multiply the rank by this factor as long as it pays; of two ranks that are as good, the smaller one."""
         while not self.over and 1 <= (rank := int(best.setting.rank * factor)) <= most:
             point = self.around(_at_rank(best, rank, fixed), fixed, best)
-            if not point.beats(best):
+            if best.beats(point) if factor < 1 else not point.beats(best):
                 break
             best = point
         return best
