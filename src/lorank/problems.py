@@ -332,8 +332,3 @@ def squared_error(factors: Factors, observations: Observations, workers: kernels
     """Sum over the observed entries of (X_ij - O_ij)^2."""
     residual = factors.predict(observations.rows, observations.cols, workers) - observations.values
     return float(np.sum(residual.astype(np.float64) ** 2))
-
-
-def rmse(factors: Factors, observations: Observations, workers: kernels.Workers) -> float:
-    """Root of the mean squared error on observations."""
-    return float(np.sqrt(squared_error(factors, observations, workers) / observations.nnz))
