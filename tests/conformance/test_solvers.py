@@ -49,7 +49,7 @@ SPECTRAL = [
 GROUP_SPARSE = [FactoredGSR(lam=5.0), FactoredGSRTwoThirds(lam=3.0)]
 CASES = [
     *[(Alternating(), regularizer) for regularizer in FACTORED],
-    *[(GradientDescent(), regularizer) for regularizer in FACTORED],
+    *[(GradientDescent(in_turn), regularizer) for in_turn in (False, True) for regularizer in FACTORED],
     *[(ProximalGradient(), regularizer) for regularizer in SPECTRAL],
     *[(ProximalGradient(way), NNFN(lam=0.5)) for way in ("momentum", "none")],
     (ProximalGradient("momentum"), LSP(lam=30.0, theta=10.0)),
