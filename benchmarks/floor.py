@@ -129,7 +129,7 @@ def compare(k, dtype, entries, folder, repeats):
         c.solve(size, *lines, pointer(H), lam, pointer(solution))
 
     def gradients():
-        return problem.gradient_left(factors)[0], problem.gradient_left(factors.transposed(), transposed=True)[0]
+        return problem.gradients(factors)
 
     def solve():
         return problem.solve_left(factors, np.eye(k))[0]

@@ -190,30 +190,28 @@ class Problem:
     def gradient_left(self, factors: Factors, transposed: bool = False) -> tuple[Array, float]:
         """Gradient of the loss by the left factor (padded, its bias in column k), and the loss."""
         lines = self._working(factors, transposed)
-        out, loss = np.empty_like(factors.left), np.empty(len(factors.left))
-        dtype = factors.dtype
-        args = (
-            lines.pointers,
-            lines.indices,
-            lines.values,
-            factors.right,
-            factors.left,
-            factors.k,
-            self.biased,
-        )
-        self.workers.run(
-            kernels.gradient_lines,
-            lines.pointers,
-            *args,
-            dtype.type(factors.offset),
-            out,
-            loss,
-            work_per_entry=2 * factors.k,
-        )
+        k, dtype = factors.k, factors.dtype
+        out, loss = kernels.aligned_zeros(factors.left.shape, dtype), np.empty(len(factors.left))
+        entries = (lines.pointers, lines.indices, lines.values)
+        args = (*entries, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
+        self.workers.run(kernels.gradient_lines, lines.pointers, *args, work_per_entry=2 * k)
         if self.squared:
             return out, float(loss.sum())
         out *= dtype.type(self.pointwise.curvature)
         return out, self._loss_of(factors, transposed)
+
+    def gradients(self, factors: Factors) -> tuple[Array, Array]:
+        """Gradients of the loss by both factors, padded, as `gradient_left` has them, from one pass over the data."""
+        # The pass adds up the lines of the other side, of which there should be fewer.
+        transposed = len(factors.right) > len(factors.left)
+        view = factors.transposed() if transposed else factors
+        lines = self._working(view, transposed)
+        args = (lines.pointers, lines.indices, lines.values, view.right, view.left, view.k, self.biased, view.offset)
+        left, right, _ = kernels.gradient_both(*args, self.workers)
+        if not self.squared:
+            left *= left.dtype.type(self.pointwise.curvature)
+            right *= right.dtype.type(self.pointwise.curvature)
+        return (right, left) if transposed else (left, right)
 
     def frame(self, factors: Factors) -> Frame:
         """The balanced frame of the factors."""
@@ -323,7 +321,7 @@ def solve_lines(
     ridge (p, p) with p = k + biased; drag (lines, k) or empty. Gives the padded factor and the loss of each line.
     """
     count = lines.pointers.size - 1
-    out, loss = np.zeros((count, right.shape[1]), right.dtype), np.empty(count)
+    out, loss = kernels.aligned_zeros((count, right.shape[1]), right.dtype), np.empty(count)
     args = (lines.pointers, lines.indices, lines.values, right, k, biased, right.dtype.type(offset), ridge, drag)
     workers.run(
         kernels.solve_lines,

@@ -79,6 +79,20 @@ def test_gradient_by_finite_differences(dtype, biased, transposed):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("shape", [(40, 9), (9, 40), (600, 3)])
+def test_both_gradients_are_those_of_the_two_sides(dtype, biased, shape):
+    _X, seen = some_observations(*shape, 0.7, dtype)
+    factors = random_factors(*shape, 11, biased, dtype)
+    problem = Problem(seen, FactoredNuclear(lam=1.0), 11, 1.0 if biased else None, n_jobs=1)
+    left, right = problem.gradients(factors)
+    used = 11 + biased
+    for slope, view, side in ((left, factors, False), (right, factors.transposed(), True)):
+        expected = problem.gradient_left(view, side)[0]
+        np.testing.assert_allclose(slope[:, :used], expected[:, :used], rtol=1e-3 if dtype == np.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("biased", [False, True])
 def test_predict_pairs(dtype, biased):
     factors = random_factors(20, 30, 9, biased, dtype)
     rows, cols = np.repeat(np.arange(20), 30), np.tile(np.arange(30), 20)
@@ -107,6 +121,7 @@ def test_singular_lines_are_solved():
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(kernels.parallel, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(kernels.gradients, "WORTH_A_PART", 10)
     _X, seen = some_observations(301, 200, 0.3, np.float64)
     factors = random_factors(301, 200, 6, True, np.float64)
     results = []
@@ -114,7 +129,10 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch):
         problem = Problem(seen, FactoredNuclear(lam=1.0), 6, 1.0, n_jobs=threads)
         solved = problem.solve_left(factors, np.eye(6))
         slope = problem.gradient_left(factors)
-        results.append((solved[0].tobytes(), solved[1], slope[0].tobytes(), problem.gram(factors.left, 6).tobytes()))
+        both = [slope.tobytes() for slope in problem.gradients(factors)]
+        results.append(
+            (solved[0].tobytes(), solved[1], slope[0].tobytes(), *both, problem.gram(factors.left, 6).tobytes())
+        )
     assert all(result == results[0] for result in results)
 
 

@@ -1,4 +1,4 @@
-"""The loops over lines: normal equations, gradients, products, predictions, Grams.
+"""The loops over lines: normal equations, products, predictions, Grams.
 
 Shapes: features (lines of the other side, q), out (lines, q), both padded; k is the rank; with `biased`, column k of a
 factor is its line's bias and the model is offset + own bias + other bias + <own, other>.
@@ -18,7 +18,6 @@ from lorank.kernels.simd import (
     store,
     subtract_product,
     total,
-    totals,
 )
 
 # Features of this many observations are gathered side by side, so that the tiles below read from the first-level cache.
@@ -163,70 +162,6 @@ def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, p
             for a in range(p):
                 out[first + lane, a] = right[a * LANES + lane]
             loss[first + lane] = half_squares(grams[lane], right, p, lane)
-
-
-@kernel
-def gradient_lines(pointers, indices, values, features, own, k, biased, offset, out, loss, lo, hi):
-    """out_i = sum_j r_ij f_j (and sum_j r_ij for the bias), loss_i = sum_j r_ij^2 / 2, r = model - values."""
-    q = features.shape[1]
-    line = np.zeros(q, features.dtype)
-    slope = np.zeros(q, features.dtype)
-    for i in range(lo, hi):
-        slope[:] = 0
-        line[:] = own[i]
-        shift = features.dtype.type(0)
-        if biased:
-            # With 1 in the bias's place, <line, f_j> adds the other side's bias.
-            shift = own[i, k] + offset
-            line[k] = 1
-        squares = 0.0
-        residuals = features.dtype.type(0)
-        t = pointers[i]
-        # Four observations share each load of the line and each load and store of the slope.
-        while t + 4 <= pointers[i + 1]:
-            s0 = np.int64(indices[t]) * q
-            s1 = np.int64(indices[t + 1]) * q
-            s2 = np.int64(indices[t + 2]) * q
-            s3 = np.int64(indices[t + 3]) * q
-            y = load(line, 0)
-            x0 = multiply(y, load(features, s0))
-            x1 = multiply(y, load(features, s1))
-            x2 = multiply(y, load(features, s2))
-            x3 = multiply(y, load(features, s3))
-            for a in range(LANES, q, LANES):
-                y = load(line, a)
-                x0 = fma(y, load(features, s0 + a), x0)
-                x1 = fma(y, load(features, s1 + a), x1)
-                x2 = fma(y, load(features, s2 + a), x2)
-                x3 = fma(y, load(features, s3 + a), x3)
-            d0, d1, d2, d3 = totals(x0, x1, x2, x3)
-            r0 = d0 + shift - values[t]
-            r1 = d1 + shift - values[t + 1]
-            r2 = d2 + shift - values[t + 2]
-            r3 = d3 + shift - values[t + 3]
-            for a in range(0, q, LANES):
-                y = fma(r0, load(features, s0 + a), load(slope, a))
-                y = fma(r1, load(features, s1 + a), y)
-                y = fma(r2, load(features, s2 + a), y)
-                store(slope, a, fma(r3, load(features, s3 + a), y))
-            residuals += (r0 + r1) + (r2 + r3)
-            squares += np.float64(r0) * r0 + np.float64(r1) * r1 + np.float64(r2) * r2 + np.float64(r3) * r3
-            t += 4
-        while t < pointers[i + 1]:
-            s0 = np.int64(indices[t]) * q
-            x0 = multiply(load(line, 0), load(features, s0))
-            for a in range(LANES, q, LANES):
-                x0 = fma(load(line, a), load(features, s0 + a), x0)
-            r0 = total(x0) + shift - values[t]
-            for a in range(0, q, LANES):
-                store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
-            residuals += r0
-            squares += np.float64(r0) * r0
-            t += 1
-        if biased:
-            slope[k] = residuals
-        out[i] = slope
-        loss[i] = squares / 2
 
 
 @kernel

@@ -26,7 +26,7 @@ def padded_width(k: int) -> int:
 def pad(factor: Array, bias: Array | None = None) -> Array:
     """The padded array of an m x k factor: the factor, its bias (or 0), zeros."""
     m, k = factor.shape
-    padded = np.zeros((m, padded_width(k)), factor.dtype)
+    padded = kernels.aligned_zeros((m, padded_width(k)), factor.dtype)
     padded[:, :k] = factor
     if bias is not None:
         padded[:, k] = bias

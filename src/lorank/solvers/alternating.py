@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from lorank.kernels import aligned_zeros
 from lorank.linalg import Factors, Frame, balance
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
@@ -141,10 +142,16 @@ def _half_step(
 
 def _extrapolated(now: Factors, before: Factors, momentum: float) -> Factors:
     """now + momentum (now - before), biases and offset included."""
-    beta = now.dtype.type(momentum)
+    sides = []
+    for side, old in ((now.left, before.left), (now.right, before.right)):
+        moved = aligned_zeros(side.shape, side.dtype)
+        np.subtract(side, old, out=moved)
+        moved *= side.dtype.type(momentum)
+        moved += side
+        sides.append(moved)
     return replace(
         now,
-        left=now.left + beta * (now.left - before.left),
-        right=now.right + beta * (now.right - before.right),
+        left=sides[0],
+        right=sides[1],
         offset=now.offset + momentum * (now.offset - before.offset),
     )

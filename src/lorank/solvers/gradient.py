@@ -73,7 +73,7 @@ class GradientDescent(Solver):
 def _descend(problem: Problem, state: GradientState, block: int, sides: tuple[bool, ...]) -> GradientState:
     """A step of some sides at once: False is W with the offset, True is H. Stalled if no step length is good."""
     now = state.factors
-    slopes = {side: _gradient(problem, now, side) for side in sides}
+    slopes = _gradients(problem, now, sides)
     offset = 0.0
     if problem.bias_weight is not None and False in sides:
         offset = float(slopes[False][:, now.k].sum(dtype=np.float64))
@@ -101,17 +101,20 @@ def _descend(problem: Problem, state: GradientState, block: int, sides: tuple[bo
     return replace(state, stalled=True)
 
 
-def _gradient(problem: Problem, factors: Factors, side: bool) -> Array:
-    """Gradient of F by one padded factor, without what its bias pays."""
+def _gradients(problem: Problem, factors: Factors, sides: tuple[bool, ...]) -> dict[bool, Array]:
+    """Gradients of F by some of the padded factors, without what biases pay."""
     assert isinstance(problem.regularizer, Factored)
     k = factors.k
-    grams = problem.gram(factors.left, k), problem.gram(factors.right, k)
-    multiplier = problem.regularizer.multipliers(*grams)[side]
-    view = factors.transposed() if side else factors
-    slope, _ = problem.gradient_left(view, side)
-    slope[:, :k] += view.W @ multiplier.astype(view.dtype)
-    slope[:, k + problem.biased :] = 0
-    return slope
+    views = {side: factors.transposed() if side else factors for side in sides}
+    if len(sides) == 2:
+        slopes = dict(zip((False, True), problem.gradients(factors)))
+    else:
+        slopes = {side: problem.gradient_left(views[side], side)[0] for side in sides}
+    multipliers = problem.regularizer.multipliers(problem.gram(factors.left, k), problem.gram(factors.right, k))
+    for side, slope in slopes.items():
+        slope[:, :k] += views[side].W @ multipliers[side].astype(slope.dtype)
+        slope[:, k + problem.biased :] = 0
+    return slopes
 
 
 def _evaluate(problem: Problem, factors: Factors) -> tuple[float, int]:

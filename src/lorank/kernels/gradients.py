@@ -1,0 +1,169 @@
+"""Residuals and gradients of the loss: of one side, or of both in one pass that needs each residual once.
+
+Shapes and biases as in `lines`. The pass over both sides adds to lines of the other side as it meets them, so that its
+lines are not independent. They are cut into parts, which only the data decide, and each part has sums of its own, added
+up in their order at the end: the same bits for any number of threads.
+"""
+
+import numpy as np
+
+from lorank.kernels.alignment import aligned_zeros
+from lorank.kernels.compiling import kernel
+from lorank.kernels.parallel import Workers
+from lorank.kernels.simd import LANES, fma, load, multiply, store, total, totals
+
+# Parts of a pass over both sides: at most so many, and each with so many entries for each line that it adds up.
+MOST_PARTS, WORTH_A_PART = 8, 100
+
+
+@kernel
+def gradient_lines(pointers, indices, values, features, own, k, biased, offset, out, loss, lo, hi):
+    """out_i = sum_j r_ij f_j (and sum_j r_ij for the bias), loss_i = sum_j r_ij^2 / 2, r = model - values."""
+    q = features.shape[1]
+    line = np.zeros(q, features.dtype)
+    slope = np.zeros(q, features.dtype)
+    for i in range(lo, hi):
+        slope[:] = 0
+        line[:] = own[i]
+        shift = features.dtype.type(0)
+        if biased:
+            # With 1 in the bias's place, <line, f_j> adds the other side's bias.
+            shift = own[i, k] + offset
+            line[k] = 1
+        squares = 0.0
+        residuals = features.dtype.type(0)
+        t = pointers[i]
+        # Four observations share each load of the line and each load and store of the slope.
+        while t + 4 <= pointers[i + 1]:
+            s0 = np.int64(indices[t]) * q
+            s1 = np.int64(indices[t + 1]) * q
+            s2 = np.int64(indices[t + 2]) * q
+            s3 = np.int64(indices[t + 3]) * q
+            y = load(line, 0)
+            x0 = multiply(y, load(features, s0))
+            x1 = multiply(y, load(features, s1))
+            x2 = multiply(y, load(features, s2))
+            x3 = multiply(y, load(features, s3))
+            for a in range(LANES, q, LANES):
+                y = load(line, a)
+                x0 = fma(y, load(features, s0 + a), x0)
+                x1 = fma(y, load(features, s1 + a), x1)
+                x2 = fma(y, load(features, s2 + a), x2)
+                x3 = fma(y, load(features, s3 + a), x3)
+            d0, d1, d2, d3 = totals(x0, x1, x2, x3)
+            r0 = d0 + shift - values[t]
+            r1 = d1 + shift - values[t + 1]
+            r2 = d2 + shift - values[t + 2]
+            r3 = d3 + shift - values[t + 3]
+            for a in range(0, q, LANES):
+                y = fma(r0, load(features, s0 + a), load(slope, a))
+                y = fma(r1, load(features, s1 + a), y)
+                y = fma(r2, load(features, s2 + a), y)
+                store(slope, a, fma(r3, load(features, s3 + a), y))
+            residuals += (r0 + r1) + (r2 + r3)
+            squares += np.float64((r0 * r0 + r1 * r1) + (r2 * r2 + r3 * r3))
+            t += 4
+        while t < pointers[i + 1]:
+            s0 = np.int64(indices[t]) * q
+            x0 = multiply(load(line, 0), load(features, s0))
+            for a in range(LANES, q, LANES):
+                x0 = fma(load(line, a), load(features, s0 + a), x0)
+            r0 = total(x0) + shift - values[t]
+            for a in range(0, q, LANES):
+                store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
+            residuals += r0
+            squares += np.float64(r0) * r0
+            t += 1
+        if biased:
+            slope[k] = residuals
+        out[i] = slope
+        loss[i] = squares / 2
+
+
+@kernel
+def _gradient_parts(pointers, indices, values, features, own, k, biased, offset, cuts, out, others, loss, lo, hi):
+    """As `gradient_lines` for the lines of parts lo to hi, and others_part += r_ij own_i for each entry."""
+    q = features.shape[1]
+    line = np.zeros(q, features.dtype)
+    slope = np.zeros(q, features.dtype)
+    for part in range(lo, hi):
+        other = others[part]
+        for i in range(cuts[part], cuts[part + 1]):
+            slope[:] = 0
+            line[:] = own[i]
+            shift = features.dtype.type(0)
+            if biased:
+                # With 1 in the bias's place, <line, f_j> adds the other side's bias, and r line adds r to its slope.
+                shift = own[i, k] + offset
+                line[k] = 1
+            squares = 0.0
+            residuals = features.dtype.type(0)
+            t = pointers[i]
+            while t + 4 <= pointers[i + 1]:
+                s0 = np.int64(indices[t]) * q
+                s1 = np.int64(indices[t + 1]) * q
+                s2 = np.int64(indices[t + 2]) * q
+                s3 = np.int64(indices[t + 3]) * q
+                y = load(line, 0)
+                x0 = multiply(y, load(features, s0))
+                x1 = multiply(y, load(features, s1))
+                x2 = multiply(y, load(features, s2))
+                x3 = multiply(y, load(features, s3))
+                for a in range(LANES, q, LANES):
+                    y = load(line, a)
+                    x0 = fma(y, load(features, s0 + a), x0)
+                    x1 = fma(y, load(features, s1 + a), x1)
+                    x2 = fma(y, load(features, s2 + a), x2)
+                    x3 = fma(y, load(features, s3 + a), x3)
+                d0, d1, d2, d3 = totals(x0, x1, x2, x3)
+                r0 = d0 + shift - values[t]
+                r1 = d1 + shift - values[t + 1]
+                r2 = d2 + shift - values[t + 2]
+                r3 = d3 + shift - values[t + 3]
+                for a in range(0, q, LANES):
+                    y = fma(r0, load(features, s0 + a), load(slope, a))
+                    y = fma(r1, load(features, s1 + a), y)
+                    y = fma(r2, load(features, s2 + a), y)
+                    store(slope, a, fma(r3, load(features, s3 + a), y))
+                    # A line has an index once, so that these four are apart.
+                    y = load(line, a)
+                    store(other, s0 + a, fma(r0, y, load(other, s0 + a)))
+                    store(other, s1 + a, fma(r1, y, load(other, s1 + a)))
+                    store(other, s2 + a, fma(r2, y, load(other, s2 + a)))
+                    store(other, s3 + a, fma(r3, y, load(other, s3 + a)))
+                residuals += (r0 + r1) + (r2 + r3)
+                squares += np.float64((r0 * r0 + r1 * r1) + (r2 * r2 + r3 * r3))
+                t += 4
+            while t < pointers[i + 1]:
+                s0 = np.int64(indices[t]) * q
+                x0 = multiply(load(line, 0), load(features, s0))
+                for a in range(LANES, q, LANES):
+                    x0 = fma(load(line, a), load(features, s0 + a), x0)
+                r0 = total(x0) + shift - values[t]
+                for a in range(0, q, LANES):
+                    store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
+                    store(other, s0 + a, fma(r0, load(line, a), load(other, s0 + a)))
+                residuals += r0
+                squares += np.float64(r0) * r0
+                t += 1
+            if biased:
+                slope[k] = residuals
+            out[i] = slope
+            loss[i] = squares / 2
+
+
+def gradient_both(
+    pointers, indices, values, features, own, k: int, biased: bool, offset: float, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Gradients by own (lines, q) and by features (lines of the other side, q), and half the sum of squares."""
+    parts = int(np.clip(len(values) // (WORTH_A_PART * max(1, len(features))), 1, MOST_PARTS))
+    cuts = np.searchsorted(pointers, np.linspace(0, len(values), parts + 1)[1:-1])
+    cuts = np.concatenate([[0], cuts, [len(own)]]).astype(np.int64)
+    out, loss = aligned_zeros(own.shape, own.dtype), np.empty(len(own))
+    others = aligned_zeros((parts, *features.shape), features.dtype)
+    args = (pointers, indices, values, features, own, k, biased, features.dtype.type(offset), cuts, out, others, loss)
+    workers.run_evenly(_gradient_parts, parts, *args, work_per_line=3 * k * len(values) / parts)
+    other = others[0]
+    for more in others[1:]:
+        other += more
+    return out, other, float(loss.sum())
