@@ -12,8 +12,9 @@ from lorank.errors import InputError
 from lorank.experiments import tables
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
 from lorank.experiments.search import search, strongest
-from lorank.experiments.settings import FULL, QUICK, Budget, suites
+from lorank.experiments.settings import Budget
 from lorank.experiments.statistics import comparable, summarise
+from lorank.experiments.suites import FULL, QUICK, suites
 
 
 def test_published_tables_are_whole():

@@ -8,7 +8,7 @@ import pytest
 from test_experiments_numbers import ROWS
 
 from lorank.experiments.report import write_report
-from lorank.experiments.settings import FULL
+from lorank.experiments.suites import FULL
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)

@@ -11,7 +11,7 @@ from lorank.errors import InputError
 from lorank.experiments.records import Row, matching, read
 from lorank.experiments.report import write_report
 from lorank.experiments.runner import run
-from lorank.experiments.settings import suites
+from lorank.experiments.suites import suites
 
 RECORDS = "records.jsonl"
 
@@ -56,7 +56,9 @@ def reproduce(
     records = out / RECORDS
     if not resume and records.exists():
         records.replace(records.with_name(RECORDS + ".old"))
+    # All experiments with the first seed, then with the next: a run that is ended early has every table.
     cells = [cell for suite in chosen for cell in suite.cells(seeds, methods or None)]
+    cells.sort(key=lambda cell: cell.seed)
     if cells:
         with _Progress(sys.stderr) as progress:
             run(cells, records, data, progress.show)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lorank.experiments.settings import REFERENCE, Suite
+from lorank.experiments.entries import REFERENCE
+from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line
 
 # Relative difference of an error from the paper's that is worth a sentence.
