@@ -63,6 +63,13 @@ def report(tmp_path):
     return tmp_path / "report.html"
 
 
+def test_a_readme_says_what_is_there(report):
+    text = (report.parent / "README.md").read_text()
+    assert "lorank reproduce all" in text
+    assert "7 cells recorded, 6 of them without remark" in text
+    assert "{" not in text
+
+
 def test_the_report_needs_nothing_from_outside(report):
     text = report.read_text()
     assert "[[" not in text.split("<script")[0]

@@ -39,7 +39,11 @@ def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
     try:
         return _run(cell, folder)
     except InputError as error:
-        return {"status": "skipped", "reason": str(error)}
+        # Where the data are is nobody else's business: records are for others to read.
+        reason = str(error)
+        for name in (folder, folder and folder.resolve()):
+            reason = reason.replace(str(name), "the data folder") if name else reason
+        return {"status": "skipped", "reason": reason}
     except (MemoryLimitError, MemoryError) as error:
         return {"status": "memory", "reason": str(error) or "Out of memory."}
     except Exception as error:  # a defect of one method must not end the run of the others

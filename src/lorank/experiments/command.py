@@ -63,7 +63,10 @@ def reproduce(
         with _Progress(sys.stderr) as progress:
             run(cells, records, data, progress.show)
     everything = suites("all", quick)
-    return write_report(everything, matching(read(records), everything), out)
+    command = (
+        f"lorank reproduce {experiment}{' --quick' if quick else ''} --seeds {seeds} --data FOLDER --out {out.name}"
+    )
+    return write_report(everything, matching(read(records), everything), out, command)
 
 
 class _Progress:

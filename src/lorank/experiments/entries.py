@@ -15,7 +15,8 @@ NUCLEAR = Entry("nuclear", "nuclear", "nuclear")
 FACTORED_NUCLEAR = Entry("factored-nuclear", "factored nuclear", "factored-nuclear")
 BPMF = Entry("bpmf", "BPMF", "bpmf", {"max_iter": 100})
 FGSR = Entry("fgsr", "factored GSR", "fgsr")
-GRALS = Entry("grals", "GRALS", "grals")
+# Its graph acts on W alone, whose size shrinks with lam: it takes larger weights.
+GRALS = Entry("grals", "GRALS", "grals", graph_weights=(0.1, 3.0, 100.0))
 TRUNCATED = Entry("truncated-l12", "truncated l1-2", "truncated-l12")
 CAPPED = Entry("capped-l1", "capped-l1", "capped-l1")
 LSP = Entry("lsp", "LSP", "lsp")
@@ -28,6 +29,7 @@ NONCONVEX = (TRUNCATED, CAPPED, LSP, MCP, NNFN_PROX, NNFN)
 PAPER = (NUCLEAR, FACTORED_NUCLEAR, BPMF, FGSR, *NONCONVEX)
 SCALABLE = (FACTORED_NUCLEAR, NNFN)
 BIASED = (
+    NNFN,
     Entry("factored-nuclear+bias", "factored nuclear + biases", "factored-nuclear", {"biases": True}),
     Entry("bpmf+bias", "BPMF + biases", "bpmf", {"biases": True, "max_iter": 100}),
     Entry("nnfn+bias", "factored NNFN + biases", "nnfn", {"biases": True}, (1.0,)),
@@ -48,7 +50,7 @@ KERNELS = tuple(
 
 
 def _with_graph(entries: Sequence[Entry], sides: tuple[Mapping[str, Any], ...]) -> tuple[Entry, ...]:
-    return tuple(replace(entry, sides=sides, graph_weights=WEIGHTS) for entry in entries)
+    return tuple(replace(entry, sides=sides, graph_weights=entry.graph_weights or WEIGHTS) for entry in entries)
 
 
 CLIMATE = _with_graph((NUCLEAR, FACTORED_NUCLEAR, BPMF, GRALS, *NONCONVEX), PAPER_GRAPH)

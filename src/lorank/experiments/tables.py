@@ -135,7 +135,11 @@ def as_csv(tables: Sequence[Table]) -> str:
     return out.getvalue()
 
 
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$"}
+)
+
+
 def _escaped(text: str) -> str:
-    for plain, escaped in (("\\", r"\textbackslash{}"), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#")):
-        text = text.replace(plain, escaped)
-    return text.replace("±", r"$\pm$")
+    return text.translate(_LATEX)
