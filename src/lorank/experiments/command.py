@@ -11,6 +11,7 @@ from lorank.errors import InputError
 from lorank.experiments.records import Row, matching, read
 from lorank.experiments.report import write_report
 from lorank.experiments.runner import run
+from lorank.experiments.settings import Cell
 from lorank.experiments.suites import suites
 
 RECORDS = "records.jsonl"
@@ -61,7 +62,7 @@ def reproduce(
     cells.sort(key=lambda cell: cell.seed)
     if cells:
         with _Progress(sys.stderr) as progress:
-            run(cells, records, data, progress.show)
+            run(cells, records, data, progress.show, progress.begin)
     everything = suites("all", quick)
     command = (
         f"lorank reproduce {experiment}{' --quick' if quick else ''} --seeds {seeds} --data FOLDER --out {out.name}"
@@ -82,7 +83,8 @@ class _Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=Console(file=self.stream))
+            # Cells take from milliseconds to minutes: the speed is that of the last hour, not of half a minute.
+            self.bar = Progress(*columns, console=Console(file=self.stream), speed_estimate_period=3600)
             self.bar.start()
             self.task = self.bar.add_task("starting", total=None)
         return self
@@ -91,10 +93,14 @@ class _Progress:
         if self.terminal:
             self.bar.stop()
 
+    def begin(self, done: int, of: int, cell: Cell) -> None:
+        if self.terminal:
+            name = f"{cell.dataset.name} {cell.entry.name}"
+            self.bar.update(self.task, completed=done, total=of, description=f"{name:44.44}")
+
     def show(self, done: int, of: int, row: Row) -> None:
         if self.terminal:
-            name = f"{row['dataset']} {row['method']}"
-            self.bar.update(self.task, completed=done, total=of, description=f"{name:44.44}")
+            self.bar.update(self.task, completed=done, total=of)
             return
         result = f"{row['error']:.5f}" if row.get("error") is not None else row["reason"]
         seconds = f"  {row['seconds']:.3g} s" if row.get("seconds") is not None else ""
