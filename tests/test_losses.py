@@ -77,7 +77,7 @@ def test_huber_shrugs_off_outliers():
     assert errors["huber"] < 0.2 * errors["squared"]
 
 
-@pytest.mark.parametrize("solver", ["alternating", "gradient"])
+@pytest.mark.parametrize("solver", ["alternating", "gradient", "alternating-gradient"])
 def test_logistic_learns_probabilities(solver):
     rng = np.random.default_rng(0)
     score = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 90)) * 1.5

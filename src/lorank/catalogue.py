@@ -34,7 +34,11 @@ from lorank.tables import Table
 
 Solvers = Mapping[str, Callable[[], Solver | BPMF]]
 
-_FACTORED: Solvers = {"alternating": Alternating, "gradient": GradientDescent}
+_FACTORED: Solvers = {
+    "alternating": Alternating,
+    "gradient": GradientDescent,
+    "alternating-gradient": lambda: GradientDescent(in_turn=True),
+}
 _SPECTRAL: Solvers = {
     "proximal": ProximalGradient,
     "proximal-momentum": lambda: ProximalGradient("momentum"),

@@ -27,6 +27,8 @@ from lorank.regularizers import Factored, GraphLaplacian, KernelPrior, Spectral,
 Array = npt.NDArray[Any]
 
 _NOTHING = np.zeros((0, 0))
+# Names the random numbers of starts among those of the same seed.
+START_STREAM = 1
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,16 @@ class Problem:
         """Mean of the observed values."""
         return float(self.observations.values.mean(dtype=np.float64))
 
+    @cached_property
+    def density(self) -> float:
+        """The part of the entries that were seen."""
+        m, n = self.observations.shape
+        return float(self.counts(False).sum(dtype=np.int64)) / (m * n)
+
     def random_start(self, seed: int | None) -> Factors:
         """Factors of independent normal entries, in half the scale of the data; zero where nothing was seen."""
-        rng = np.random.default_rng(seed)
+        # A stream of its own: data drawn with the same seed must not come out as the start.
+        rng = np.random.default_rng(None if seed is None else [START_STREAM, seed])
         offset = self.mean if self.biased else 0.0
         scale = 0.5 * np.sqrt((self.spread(offset) or 1.0) / np.sqrt(self.rank))
         left, right = (

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lorank import catalogue, datasets
 from lorank.errors import InputError
 from lorank.experiments import tables
 from lorank.experiments.findings import findings, order_check
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
-from lorank.experiments.search import search, strongest
-from lorank.experiments.settings import Budget
 from lorank.experiments.statistics import Line, comparable, summarise
 from lorank.experiments.suites import FULL, QUICK, suites
 
@@ -37,31 +34,6 @@ def test_every_data_set_of_the_paper_is_an_experiment():
         assert len(keys) == len(set(keys))
     with pytest.raises(InputError, match="no experiment"):
         suites("table-7")
-
-
-@pytest.mark.parametrize("name", ["nnfn", "factored-nuclear", "mcp", "fgsr"])
-@pytest.mark.parametrize("trials", [6, 12])
-def test_every_method_has_as_many_trials_and_comes_near_the_best(name, trials):
-    method = catalogue.find(name)
-    best = method.at(1.7, method.shapes[0])
-    tried = []
-
-    def error(parameters, seconds):
-        tried.append(parameters)
-        return abs(np.log(parameters["lam"] / best["lam"]))
-
-    found = search(error, method, method.shapes[:1], (5,), 40.0, (), Budget(trials=trials, search_seconds=100))
-    assert len(tried) == found.trials == trials
-    assert found.validation == min(error(parameters, 0) for parameters in list(tried))
-    # In strengths a factor of 2.2 at six trials, of 1.3 at twelve; lam may be a power of the strength up to 2.
-    assert found.validation < 2 * np.log(2.2 if trials == 6 else 1.3)
-
-
-def test_strongest_is_the_largest_singular_value():
-    train = datasets.synthetic(m=60, rank=2).train
-    dense = np.zeros(train.shape)
-    dense[train.rows, train.cols] = train.values
-    assert strongest(train) == pytest.approx(np.linalg.norm(dense, 2), rel=1e-6)
 
 
 def test_comparable_is_the_paired_test():

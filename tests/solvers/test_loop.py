@@ -95,6 +95,7 @@ def test_ctrl_c_gives_the_best_so_far(problem):
     [
         (Alternating(), FactoredNNFN(lam=0.1)),
         (GradientDescent(), FactoredNNFN(lam=0.1)),
+        (GradientDescent(in_turn=True), FactoredNNFN(lam=0.1)),
         (ProximalGradient(), NNFN(lam=0.1)),
     ],
 )

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lorank import catalogue
 from lorank.catalogue import Method
-from lorank.errors import InputError, MemoryLimitError
+from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
-from lorank.kernels import Workers
-from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
+from lorank.estimators.searching import FAILURES, search
+from lorank.estimators.tuning import lam_max
 from lorank.observations import Observations, observe
 from lorank.tables import Table
-
-# The strengths of a search run from a half of the strongest singular value of the data down by this factor.
-RANGE = 1000.0
-# A path has at least this many strengths.
-SHORTEST = 6
-# How much a path stirs the factors between two strengths, as a part of the data's scale.
-STIR = 0.05
-# What a fit may raise that makes a row instead of ending the comparison.
-FAILURES = (InputError, MemoryLimitError, MemoryError, ArithmeticError, np.linalg.LinAlgError)
 
 
 @dataclass(frozen=True)
@@ -69,9 +57,9 @@ def compare(
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
-    The search is the same for all: for each rank and each value of the method's second parameter, a logarithmic path of
-    strengths, each fit started from the last. A strength is the size of a singular value that a proximal step sets to
-    0, so that it means the same to every method. A method that fails or runs out of time is a row with the reason.
+    The search is the same for all (`lorank.estimators.searching`): a logarithmic path of strengths for each rank and
+    each value of the method's second parameter, then ever smaller steps around the best. A method that fails or runs
+    out of time is a row with the reason.
 
     Parameters
     ----------
@@ -99,113 +87,53 @@ def compare(
     names = list(catalogue.CATALOGUE) if methods is None else list(methods)
     chosen = [catalogue.find(name) for name in names]
     rest, tested = observe(X).split(test, seed)
-    train, checked = rest.split(validation / (1 - test), seed)
-    usable = [rank for rank in ranks if rank <= min(train.shape)]
+    parts = rest.split(validation / (1 - test), seed)
+    usable = [rank for rank in ranks if rank <= min(rest.shape)]
     if not usable:
-        raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {train.shape[0]} x {train.shape[1]}.")
-    top = strongest(train, n_jobs) / 2
+        raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {rest.shape[0]} x {rest.shape[1]}.")
     common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
-    rows = []
-    for method in chosen:
-        search = Search(method, train, checked, usable, trials, budget, top, common)
-        rows.append(search.run(tested))
+    rows = [row_of(method, *parts, tested, usable, trials, budget, common) for method in chosen]
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
 
 
-def strongest(observations: Observations, n_jobs: int | None = None) -> float:
-    """The largest singular value of the observations, with 0 where nothing was seen."""
-    m, n = observations.shape
-    empty = np.zeros((m, 0), observations.dtype), np.zeros((n, 0), observations.dtype)
-    workers = Workers(n_jobs)
-    operator = SparsePlusLowRank(*empty, observations.by_row, observations.by_col, workers)
-    found = truncated_svd(operator, empty[1], np.inf, 1, np.random.default_rng(0))
-    workers.close()
-    return float(found.sigma[0])
+def row_of(
+    method: Method,
+    train: Observations,
+    checked: Observations,
+    tested: Observations,
+    ranks: Sequence[int],
+    trials: int,
+    budget: float,
+    common: dict[str, Any],
+) -> dict[str, Any]:
+    """The row of one method: the best of its fits on the validation part, judged once on the test part."""
+    best: MatrixCompletion | None = None
+    best_error = np.inf
 
+    def error(parameters: Mapping[str, Any], seconds: float) -> float:
+        nonlocal best, best_error
+        model = MatrixCompletion(method.name, **parameters, **common, max_seconds=seconds).fit(train)
+        reached = -model.score(checked)
+        if reached < best_error:
+            best, best_error = model, reached
+        return reached
 
-@dataclass
-class Search:
-    """All fits of one method."""
-
-    method: Method
-    train: Observations
-    checked: Observations
-    ranks: Sequence[int]
-    trials: int
-    budget: float
-    top: float
-    common: dict[str, Any]
-
-    def run(self, tested: Observations) -> dict[str, Any]:
-        """The row of the method."""
-        best: MatrixCompletion | None = None
-        last: MatrixCompletion | None = None
-        best_error, best_parameters = np.inf, None
-        done, late, failed = 0, "", ""
-        started = time.perf_counter()
-        for parameters, fresh in self.plan():
-            left = self.budget - (time.perf_counter() - started)
-            if left <= 0:
-                late = f"out of time after {done} trials"
-                break
-            model = MatrixCompletion(self.method.name, **parameters, **self.common, max_seconds=left)
-            start = None if fresh or last is None else self.start(last, parameters["rank"])
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    model.fit(self.train, start=start)
-            except FAILURES as problem:
-                failed = f"failed: {problem}"
-                continue
-            last = model
-            done += 1
-            error = -model.score(self.checked)
-            if error < best_error:
-                best, best_error, best_parameters = model, error, parameters
-        return {
-            "method": self.method.name,
-            "error": None if best is None else -best.score(tested),
-            "validation": None if best is None else best_error,
-            "rank": None if best is None else best.rank_,
-            "seconds": None if best is None else best.result_.seconds,
-            "search": time.perf_counter() - started,
-            "trials": done,
-            "parameters": best_parameters,
-            # One trial that could not be done is no reason if others could.
-            "reason": late or (failed if best is None else ""),
-        }
-
-    def start(self, last: MatrixCompletion, rank: int) -> MatrixCompletion | None:
-        """The last fit, to go on from: strong directions came first, and weaker ones must be able to enter.
-
-        Directions of factors that are 0 stay 0, so a solver that cannot bring them to life gets all of them stirred.
-        """
-        path = getattr(self.method.build_solver("auto"), "path", "anew")  # a sampler has none
-        if path != "stir":
-            return last if path == "follow" else None
-        old = last.result_.factors
-        rng = np.random.default_rng(rank)
-        scale = STIR * np.sqrt(np.mean(np.abs(self.train.values)) / np.sqrt(rank))
-        sides = []
-        for side in (old.W, old.H):
-            stirred = scale * rng.standard_normal((len(side), rank))
-            stirred[:, : old.k] += side
-            sides.append(stirred.astype(side.dtype))
-        rows, cols = (old.row_bias, old.col_bias) if old.biased else (None, None)
-        stirred_model = copy(last)
-        stirred_model.result_ = replace(last.result_, factors=Factors.of(sides[0], sides[1], rows, cols, old.offset))
-        return stirred_model
-
-    def plan(self) -> list[tuple[dict[str, Any], bool]]:
-        """Parameters of each fit in order, and whether it starts anew."""
-        method = self.method
-        # With few trials fewer paths, and not shorter ones: a path that ends while its weight is large tells nothing.
-        paths = [(rank, shape) for rank in reversed(self.ranks) for shape in method.shapes]
-        paths = paths[: max(1, self.trials // SHORTEST)]
-        length = max(1, self.trials // len(paths)) if method.weighted else 1
-        strengths = self.top * RANGE ** -np.linspace(0, 1, length)
-        plan = []
-        for rank, shape in paths:
-            for index, strength in enumerate(strengths):
-                plan.append(({"rank": rank, **method.at(float(strength), shape)}, index == 0))
-        return plan
+    row: dict[str, Any] = {"method": method.name}
+    started = time.perf_counter()
+    try:
+        found = search(error, method, ranks, lam_max(train, common["biases"]) / 2, trials, budget)
+    except FAILURES as problem:
+        row |= dict.fromkeys(("error", "validation", "rank", "seconds"))
+        row |= {"search": time.perf_counter() - started, "trials": 0, "parameters": None}
+        return row | {"reason": f"failed: {problem}"}
+    assert best is not None
+    return row | {
+        "error": -best.score(tested),
+        "validation": found.validation,
+        "rank": best.rank_,
+        "seconds": best.result_.seconds,
+        "search": found.seconds,
+        "trials": found.trials,
+        "parameters": found.parameters,
+        "reason": f"out of time after {found.trials} of {trials} trials" if found.out_of_time else "",
+    }

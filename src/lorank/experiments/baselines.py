@@ -43,44 +43,40 @@ class Baseline:
 
 def nearest(points: Array, train: Observations) -> Dense:
     """The value of the nearest place that has this month."""
-    return _by_month(train, lambda have: _nearest_weights(cdist(points, points[have])))
+    apart = cdist(points, points)
+    return _by_month(train, lambda have, values: values[apart[:, have].argmin(axis=1)])
 
 
 def inverse_distance(points: Array, train: Observations, power: float) -> Dense:
     """The mean of the places that have this month, weighted by distance to the power -`power`."""
+    weights = np.maximum(cdist(points, points), 1e-6) ** -power
 
-    def weights(have: Array) -> Array:
-        shares: Array = np.maximum(cdist(points, points[have]), 1e-6) ** -power
-        return shares / shares.sum(axis=1, keepdims=True)
+    def mean(have: Array, values: Array) -> Array:
+        shares = weights[:, have]
+        total: Array = shares @ values / shares.sum(axis=1, keepdims=True)
+        return total
 
-    return _by_month(train, weights)
+    return _by_month(train, mean)
 
 
 def kriging(points: Array, train: Observations, kernel: Any, length: float, nugget: float) -> Dense:
     """Simple kriging: K_all,have (K_have,have + nugget I)^-1 times the month's values."""
-    prior = KernelPrior(points, kernel, length)
+    covariance = KernelPrior(points, kernel, length).covariance(points, points)
 
-    def weights(have: Array) -> Array:
-        seen = points[have]
-        K = prior.covariance(seen, seen)
+    def predict(have: Array, values: Array) -> Array:
+        K = covariance[np.ix_(have, have)]
         K[np.diag_indices_from(K)] += nugget
-        solved: Array = scipy.linalg.solve(K, prior.covariance(seen, points), assume_a="pos")
-        return solved.T
+        predicted: Array = covariance[:, have] @ scipy.linalg.solve(K, values, assume_a="pos")
+        return predicted
 
-    return _by_month(train, weights)
-
-
-def _nearest_weights(apart: Array) -> Array:
-    weights = np.zeros_like(apart)
-    weights[np.arange(len(apart)), apart.argmin(axis=1)] = 1.0
-    return weights
+    return _by_month(train, predict)
 
 
-def _by_month(train: Observations, weights: Callable[[Array], Array]) -> Dense:
-    """All values (m, n) as weights (m, s) times the values of the s places that have a month; 0 if none has."""
+def _by_month(train: Observations, predict: Callable[[Array, Array], Array]) -> Dense:
+    """All values (m, n) from (s places that have a month, their values) -> (m, months); 0 if none has."""
     out = np.zeros(train.shape)
     for months, have, values in _patterns(train):
-        out[:, months] = weights(have) @ values
+        out[:, months] = predict(have, values)
     return Dense(out)
 
 

@@ -18,9 +18,10 @@ from lorank import catalogue
 from lorank.catalogue import Method
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
+from lorank.estimators.searching import search
+from lorank.estimators.tuning import lam_max
 from lorank.experiments import tasks
 from lorank.experiments.baselines import BASELINES
-from lorank.experiments.search import search, strongest
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
 from lorank.linalg.factors import effective_rank
@@ -119,8 +120,16 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     if cell.dataset.timing_only:
         parameters = {"rank": cell.dataset.ranks[0], **method.at(tasks.UNTUNED_STRENGTH, method.shapes[0])}
     else:
-        ranks, top = cell.dataset.ranks, strongest(task.train) / 2
-        found = search(validation_error, method, shapes, ranks, top, cell.entry.graph_weights, cell.budget)
+        found = search(
+            validation_error,
+            method,
+            cell.dataset.ranks,
+            lam_max(task.train, centred=False) / 2,
+            cell.budget.trials,
+            cell.budget.search_seconds,
+            shapes,
+            cell.entry.graph_weights,
+        )
         parameters = found.parameters
         row |= {"validation": found.validation, "trials": found.trials, "search_seconds": found.seconds}
         if found.out_of_time:

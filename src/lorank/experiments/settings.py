@@ -32,11 +32,22 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """The same for every method: fits of a search, its seconds, and the seconds after which a cell is ended."""
+
+    trials: int = 12
+    search_seconds: float = 60.0
+    cell_seconds: float = 300.0
+    tol: float = 1e-4
+    max_iter: int = 500
+
+
+@dataclass(frozen=True)
 class Dataset:
     """What is fitted: a name, the kind that `tasks.load` knows, its parameters, and the ranks that are searched.
 
     `group` is the table it belongs to, `published` the paper's column beside it, if it has not the same name.
-    `timing_only` data are simulated: nothing is tuned, and no error is reported.
+    `timing_only` data are simulated: nothing is tuned, and no error is reported. `budget` is in place of the suite's.
     """
 
     name: str
@@ -48,17 +59,7 @@ class Dataset:
     seeds: int | None = None
     timing_only: bool = False
     published: str | None = None
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The same for every method: fits of a search, its seconds, and the seconds after which a cell is ended."""
-
-    trials: int = 12
-    search_seconds: float = 60.0
-    cell_seconds: float = 300.0
-    tol: float = 1e-4
-    max_iter: int = 500
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Suite:
     def cells(self, seeds: int, names: Sequence[str] | None = None) -> list[Cell]:
         """All cells, seed by seed, so that a run that is ended early has every line at least once."""
         cells = [
-            Cell(self.name, dataset, entry, seed, self.budget)
+            Cell(self.name, dataset, entry, seed, dataset.budget or self.budget)
             for datasets, entries in self.blocks
             for dataset in datasets
             for entry in entries

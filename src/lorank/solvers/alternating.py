@@ -10,6 +10,10 @@ With H fixed, every row of W is a small ridge regression. Three things make it f
 - Momentum. Each sweep starts from the last point moved on by (n - 1) / (n + 2) of the last change (Nesterov), and from
   the point itself after a sweep that did not decrease F.
 
+From a random start the first sweeps have at least the ridge of a strongly weighted problem, half as strong each time:
+with few entries for each unknown they would otherwise fit rows by wild values of a factor that means nothing yet, which
+no later sweep undoes.
+
 F never increases: a sweep that would raise it is done again without momentum, and then with the regularizer's
 majorizer, for which a decrease is a theorem.
 """
@@ -32,15 +36,24 @@ from lorank.solvers.coupled import solve_half
 Array = npt.NDArray[Any]
 
 
+# Warmth below this is none.
+COLD = 0.1
+
+
 @dataclass(frozen=True)
 class AlternatingState:
-    """`factors` in whatever frame the sweeps left them, the ones before, and sweeps since momentum was last reset."""
+    """`factors` in whatever frame the sweeps left them, the ones before, and sweeps since momentum was last reset.
+
+    `warmth` is the least ridge of the next sweep, as a part of the largest singular value times the part of the entries
+    that were seen: of the size of the largest singular value of the observed matrix with 0 elsewhere.
+    """
 
     factors: Factors
     previous: Factors
     objective: float
     rank: int
     sweeps: int = 0
+    warmth: float = 0.0
     stalled: bool = False
 
 
@@ -57,20 +70,23 @@ class Alternating(Solver):
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)
         objective = problem.objective(factors) if start is not None else np.inf
-        return AlternatingState(factors, factors, float(objective), problem.rank)
+        warmth = 1.0 if start is None else 0.0
+        return AlternatingState(factors, factors, float(objective), problem.rank, warmth=warmth)
 
     def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
         momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2)
+        cooler = state.warmth / 2 if state.warmth > 2 * COLD else 0.0
         if momentum > 0:
-            following = self._sweep(problem, _extrapolated(state.factors, state.previous, momentum), cautious=False)
+            moved = _extrapolated(state.factors, state.previous, momentum)
+            following = self._sweep(problem, moved, False, state.warmth)
             if following.objective <= state.objective:
-                return replace(following, previous=state.factors, sweeps=state.sweeps + 1)
+                return replace(following, previous=state.factors, sweeps=state.sweeps + 1, warmth=cooler)
         sweeps = 1 if momentum > 0 else state.sweeps + 1
         for cautious in (False, True):
-            following = self._sweep(problem, state.factors, cautious)
+            following = self._sweep(problem, state.factors, cautious, state.warmth)
             # `not >` lets a NaN through: the loop ends it as diverged.
             if not following.objective > state.objective:
-                return replace(following, previous=state.factors, sweeps=sweeps)
+                return replace(following, previous=state.factors, sweeps=sweeps, warmth=cooler)
         return replace(state, stalled=True)
 
     def finish(self, problem: Problem, state: AlternatingState) -> Factors:
@@ -87,15 +103,16 @@ class Alternating(Solver):
         """The left factor given the right one, and the loss there."""
         return solve_half(problem, factors, ridge, pull, transposed)
 
-    def _sweep(self, problem: Problem, factors: Factors, cautious: bool) -> AlternatingState:
+    def _sweep(self, problem: Problem, factors: Factors, cautious: bool, warmth: float) -> AlternatingState:
+        least = warmth * problem.density
         gram_right = problem.prior_gram(factors.transposed(), transposed=True)
         frame = balance(problem.prior_gram(factors), gram_right)
-        ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious)
+        ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious, least)
         left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
         frame = balance(problem.prior_gram(factors), gram_right)
-        ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
+        ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious, least)
         right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
@@ -104,8 +121,13 @@ class Alternating(Solver):
         return AlternatingState(factors, factors, objective, effective_rank(frame.sigma))
 
 
-def _half_step(regularizer: Any, frame: Frame, to_factor: Any, cautious: bool) -> tuple[Array, Array | None]:
-    """Ridge and pull of the row systems, from the regularizer in the balanced frame."""
+def _half_step(
+    regularizer: Any, frame: Frame, to_factor: Any, cautious: bool, least: float
+) -> tuple[Array, Array | None]:
+    """Ridge and pull of the row systems, from the regularizer in the balanced frame.
+
+    No ridge is under `least` times the largest singular value.
+    """
     assert isinstance(regularizer, Factored)
     gram = frame.gram
     if cautious:
@@ -113,7 +135,7 @@ def _half_step(regularizer: Any, frame: Frame, to_factor: Any, cautious: bool) -
         return to_factor(ridge), to_factor(pull)
     multiplier, _ = regularizer.multipliers(gram, gram)
     # A direction that costs nothing (rank one under NNFN) comes out as a zero of either sign: no ridge is below it.
-    np.fill_diagonal(multiplier, np.maximum(multiplier.diagonal(), 0.0))
+    np.fill_diagonal(multiplier, np.maximum(multiplier.diagonal(), least * frame.sigma.max()))
     return to_factor(multiplier), None
 
 

@@ -54,9 +54,6 @@ class Solver(ABC):
     coupling: ClassVar[tuple[type, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
-    # How a path from strong to weak weights goes on from its last point: "follow" it where directions that are 0 can
-    # come to life, "stir" it where they cannot, or begin "anew" where small ones die at once.
-    path: ClassVar[str] = "stir"
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""

@@ -50,7 +50,6 @@ class DCA(Solver):
     """
 
     requires = ("value", "convex_part", "subgradient_weights")
-    path = "follow"
 
     def __init__(self, inner: int = 10, rho: float = 0.3) -> None:
         self.inner = inner

@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper: gradient descent on the factors, as printed, with a guarded step."""
+"""Algorithm 2 of the paper: gradient descent on the factors, with a guarded step; both at once or in turn."""
 
 from __future__ import annotations
 
@@ -26,70 +26,92 @@ MOST_HALVINGS = 40
 
 @dataclass(frozen=True)
 class GradientState:
-    """Factors, F there, and the step length to try next."""
+    """Factors, F there, and the step length to try next for each block of them."""
 
     factors: Factors
     objective: float
     rank: int
-    step: float
+    steps: tuple[float, ...]
     stalled: bool = False
 
 
 class GradientDescent(Solver):
-    """W <- W - step grad_W F, H <- H - step grad_H F, both gradients at the same point.
+    """W <- W - step grad_W F, H <- H - step grad_H F.
 
     grad_W = R H + W M with R = P_Omega(W H^T - O) and M the regularizer's multiplier (lam I - c H^T H for NNFN).
     The paper tunes a fixed step; here it is halved until F falls and grows again afterwards.
     An iteration costs O(nnz k + (m + n) k^2).
+
+    Parameters
+    ----------
+    in_turn : bool
+        Move H by its gradient at the W that has moved already, each with a step of its own: alternating gradient
+        descent. Otherwise both gradients are those at the same point.
     """
 
     requires = ("value", "multipliers")
     any_loss = True
 
+    def __init__(self, in_turn: bool = False) -> None:
+        self.in_turn = in_turn
+
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> GradientState:
         factors = start if start is not None else problem.random_start(seed)
         # 1 / (largest number of observations on a line) is the scale of the curvature of the loss.
-        most = max(int(np.diff(problem.lines(side).pointers).max()) for side in (False, True))
-        return GradientState(factors, *_evaluate(problem, factors), step=1.0 / most)
+        most = [int(np.diff(problem.lines(side).pointers).max()) for side in (False, True)]
+        steps = tuple(1.0 / count for count in (most if self.in_turn else [max(most)]))
+        return GradientState(factors, *_evaluate(problem, factors), steps)
 
     def step(self, problem: Problem, state: GradientState) -> GradientState:
-        left, right, offset = _gradient(problem, state.factors)
-        squares = sum(float(np.sum(g.astype(np.float64) ** 2)) for g in (left, right))
-        length = state.step
-        for _ in range(MOST_HALVINGS):
-            now = state.factors
-            moved = replace(
-                now,
-                left=now.left - now.dtype.type(length) * left,
-                right=now.right - now.dtype.type(length) * right,
-                # The offset is one number for all entries: its curvature is their count. It shrinks with the rest.
-                offset=now.offset - min(1.0, length / state.step) * offset / problem.observations.nnz,
-            )
-            objective, rank = _evaluate(problem, moved)
-            if not objective > state.objective - SUFFICIENT * length * squares:
-                return GradientState(moved, objective, rank, length * GROW)
-            length *= SHRINK
-        return replace(state, stalled=True)
+        stuck = []
+        for block, sides in enumerate([(False,), (True,)] if self.in_turn else [(False, True)]):
+            state = _descend(problem, state, block, sides)
+            stuck.append(state.stalled)
+        return replace(state, stalled=all(stuck))
 
 
-def _gradient(problem: Problem, factors: Factors) -> tuple[Array, Array, float]:
-    """Gradients of F by both padded factors, and by the offset."""
+def _descend(problem: Problem, state: GradientState, block: int, sides: tuple[bool, ...]) -> GradientState:
+    """A step of some sides at once: False is W with the offset, True is H. Stalled if no step length is good."""
+    now = state.factors
+    slopes = {side: _gradient(problem, now, side) for side in sides}
+    offset = 0.0
+    if problem.bias_weight is not None and False in sides:
+        offset = float(slopes[False][:, now.k].sum(dtype=np.float64))
+        offset += problem.bias_weight * (now.offset - problem.mean)
+    if problem.bias_weight is not None:
+        for side, slope in slopes.items():
+            padded = now.right if side else now.left
+            slope[:, now.k] += padded.dtype.type(problem.bias_weight) * padded[:, now.k]
+    squares = sum(float(np.sum(slope.astype(np.float64) ** 2)) for slope in slopes.values())
+    length = state.steps[block]
+    for _ in range(MOST_HALVINGS):
+        amount = now.dtype.type(length)
+        moved = replace(
+            now,
+            left=now.left - amount * slopes[False] if False in sides else now.left,
+            right=now.right - amount * slopes[True] if True in sides else now.right,
+            # The offset is one number for all entries: its curvature is their count. It shrinks with the rest.
+            offset=now.offset - min(1.0, length / state.steps[block]) * offset / problem.observations.nnz,
+        )
+        objective, rank = _evaluate(problem, moved)
+        if not objective > state.objective - SUFFICIENT * length * squares:
+            steps = tuple(length * GROW if i == block else step for i, step in enumerate(state.steps))
+            return GradientState(moved, objective, rank, steps)
+        length *= SHRINK
+    return replace(state, stalled=True)
+
+
+def _gradient(problem: Problem, factors: Factors, side: bool) -> Array:
+    """Gradient of F by one padded factor, without what its bias pays."""
     assert isinstance(problem.regularizer, Factored)
     k = factors.k
     grams = problem.gram(factors.left, k), problem.gram(factors.right, k)
-    multipliers = problem.regularizer.multipliers(*grams)
-    sides = []
-    for view, multiplier, transposed in zip((factors, factors.transposed()), multipliers, (False, True)):
-        slope, _ = problem.gradient_left(view, transposed)
-        slope[:, :k] += view.W @ multiplier.astype(view.dtype)
-        slope[:, k + problem.biased :] = 0
-        sides.append(slope)
-    offset = 0.0
-    if problem.bias_weight is not None:
-        offset = float(sides[0][:, k].sum(dtype=np.float64)) + problem.bias_weight * (factors.offset - problem.mean)
-        for slope, side in zip(sides, (factors.left, factors.right)):
-            slope[:, k] += side.dtype.type(problem.bias_weight) * side[:, k]
-    return sides[0], sides[1], offset
+    multiplier = problem.regularizer.multipliers(*grams)[side]
+    view = factors.transposed() if side else factors
+    slope, _ = problem.gradient_left(view, side)
+    slope[:, :k] += view.W @ multiplier.astype(view.dtype)
+    slope[:, k + problem.biased :] = 0
+    return slope
 
 
 def _evaluate(problem: Problem, factors: Factors) -> tuple[float, int]:

@@ -32,7 +32,6 @@ class PALM(Alternating):
     """Reweighted and proximal sweeps in turn; see the module's description. O(nnz k^2 + (m + n) k^3) an iteration."""
 
     requires: ClassVar[tuple[str, ...]] = (*Alternating.requires, "exponents", "shrink_norms")
-    path = "anew"
     coupling = ()
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:

@@ -59,7 +59,6 @@ class ProximalGradient(Solver):
     """
 
     requires = ("value", "prox", "threshold")
-    path = "follow"
     coupling = (GraphLaplacian,)
 
     def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
