@@ -133,7 +133,7 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
         parameters = found.parameters
         row |= {"validation": found.validation, "trials": found.trials, "search_seconds": found.seconds}
         if found.out_of_time:
-            row["reason"] = f"The search was out of time after {found.trials} of {cell.budget.trials} trials."
+            row["reason"] = f"The search was out of time before all of its {cell.budget.trials} trials."
     row |= _final_fit(cell, task, complete(parameters))
     described = {name: value for name, value in parameters.items() if name != SIDE}
     if made:
@@ -180,7 +180,7 @@ def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict
     if result.status is Status.DIVERGED:
         return row | {"status": "failed", "reason": result.message}
     if result.status is Status.TIME_LIMIT:
-        row |= {"status": "time-limit", "reason": result.message}
+        row |= {"status": "time-limit", "reason": f"The fit was stopped after {cell.budget.cell_seconds / 2:g} s."}
     if timing_only:
         return row
     error = task.error(result.factors)

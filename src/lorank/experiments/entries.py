@@ -56,6 +56,7 @@ def _with_graph(entries: Sequence[Entry], sides: tuple[Mapping[str, Any], ...]) 
 CLIMATE = _with_graph((NUCLEAR, FACTORED_NUCLEAR, BPMF, GRALS, *NONCONVEX), PAPER_GRAPH)
 CLIMATE_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), PAPER_GRAPH)
 TUNED_UNIT = _with_graph((NUCLEAR, FACTORED_NUCLEAR, GRALS, NNFN_PROX, NNFN), ANY_UNIT)
+TUNED_UNIT_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), ANY_UNIT)
 INSTEAD = (
     Entry("nearest", "nearest station", "nearest"),
     Entry("inverse-distance", "inverse distance", "inverse-distance"),

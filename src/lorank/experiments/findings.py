@@ -77,10 +77,12 @@ def floor_check(label: str, lines: list[Line], floor: float) -> str:
     found = {line.label: line for line in lines if line.method in names and line.error is not None}
     if not found:
         return ""
-    errors = {name: line.error or 0.0 for name, line in found.items()}
-    above = [name for name, error in errors.items() if error > NEAR_FLOOR * floor]
-    spread = max(errors.values()) - min(errors.values())
-    deviation = max((line.error_std or 0.0) for line in found.values())
+    above = [name for name, line in found.items() if (line.error or 0.0) > NEAR_FLOOR * floor]
+    under = [line for name, line in found.items() if name not in above]
+    if not under:
+        return f"{label}: no nonconvex method is under {NEAR_FLOOR} times {floor:.4f}, what least squares would reach."
+    spread = max(line.error or 0.0 for line in under) - min(line.error or 0.0 for line in under)
+    deviation = max((line.error_std or 0.0) for line in under)
     reach = (
         f"all {len(found)} nonconvex methods" if not above else f"not {', '.join(above)}, but the other nonconvex ones"
     )

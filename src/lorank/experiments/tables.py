@@ -47,7 +47,9 @@ COLUMNS = (
     "x {reference}",
     "paper's x",
     "rank",
+    "trials",
     "MB to fit",
+    "peak MB",
     NOTE,
 )
 
@@ -75,7 +77,9 @@ def _numbers(line: Line) -> tuple[Number, ...]:
         _plain(line.time_ratio, ".3g"),
         _plain(line.published_time_ratio, ".3g"),
         _plain(line.rank, ".1f"),
+        _plain(line.trials, ".3g"),
         _plain(line.fit_mb, ".1f"),
+        _plain(line.peak_mb, ".0f"),
         Number(" ".join(line.reasons)),
     )
 
