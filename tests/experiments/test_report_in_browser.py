@@ -44,9 +44,18 @@ seen.curves = [count()];
 const key = figure.querySelector(".keys button");
 key.click(); seen.curves.push(count());
 key.click(); seen.curves.push(count());
-const log = path();
-[...figure.querySelectorAll(".axis")].at(-1).click();
-seen.axis = path() !== log;
+const points = () => path().split(" ").map(point => point.split(",").map(Number));
+const [logx, logy] = figure.querySelectorAll(".axis");
+const moved = button => {
+  const before = points();
+  button.click();
+  const after = points(), pressed = button.getAttribute("aria-pressed");
+  button.click();
+  const changed = axis => before.some((point, i) => Math.abs(point[axis] - after[i][axis]) > 1);
+  return [changed(0), changed(1), pressed, String(points()) === String(before)];
+};
+seen.logx = moved(logx);
+seen.logy = moved(logy);
 seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 seen.figures = document.querySelectorAll(".chart svg").length;
 document.title = JSON.stringify(seen);
@@ -92,6 +101,8 @@ def test_tables_sort_and_curves_switch(report, tmp_path, width):
     assert seen["up"] == "factored NNFN,nuclear,MCP"  # a line without a number is last, either way
     assert seen["down"] == "nuclear,factored NNFN,MCP"
     assert seen["curves"] == [3, 2, 3]
-    assert seen["axis"]
+    # Each switch moves its own axis only, and back.
+    assert seen["logx"] == [True, False, "false", True]
+    assert seen["logy"] == [False, True, "false", True]
     assert seen["wide"] <= 0
     assert seen["figures"] == 2

@@ -42,57 +42,53 @@ class Baseline:
 
 
 def nearest(points: Array, train: Observations) -> Dense:
-    """The value of the nearest place that has this month."""
-    apart = cdist(points, points)
-    return _by_month(train, lambda have, values: values[apart[:, have].argmin(axis=1)])
-
-
-def inverse_distance(points: Array, train: Observations, power: float) -> Dense:
-    """The mean of the places that have this month, weighted by distance to the power -`power`."""
-    weights = np.maximum(cdist(points, points), 1e-6) ** -power
-
-    def mean(have: Array, values: Array) -> Array:
-        shares = weights[:, have]
-        total: Array = shares @ values / shares.sum(axis=1, keepdims=True)
-        return total
-
-    return _by_month(train, mean)
-
-
-def kriging(points: Array, train: Observations, kernel: Any, length: float, nugget: float) -> Dense:
-    """Simple kriging: K_all,have (K_have,have + nugget I)^-1 times the month's values."""
-    covariance = KernelPrior(points, kernel, length).covariance(points, points)
-
-    def predict(have: Array, values: Array) -> Array:
-        K = covariance[np.ix_(have, have)]
-        K[np.diag_indices_from(K)] += nugget
-        predicted: Array = covariance[:, have] @ scipy.linalg.solve(K, values, assume_a="pos")
-        return predicted
-
-    return _by_month(train, predict)
-
-
-def _by_month(train: Observations, predict: Callable[[Array, Array], Array]) -> Dense:
-    """All values (m, n) from (s places that have a month, their values) -> (m, months); 0 if none has."""
+    """The value of the nearest place that has this month; 0 where none has."""
+    places, values, known = _table(train)
+    apart = cdist(points, points[places])
     out = np.zeros(train.shape)
-    for months, have, values in _patterns(train):
-        out[:, months] = predict(have, values)
+    for months, have in _patterns(known):
+        closest = have[apart[:, have].argmin(axis=1)]
+        out[:, months] = values[np.ix_(closest, months)]
     return Dense(out)
 
 
-def _patterns(train: Observations) -> Iterator[tuple[Array, Array, Array]]:
-    """Months that the same places have: the months, those places (s,), the values (s, months)."""
-    columns = train.by_col
-    bounds = columns.pointers
+def inverse_distance(points: Array, train: Observations, power: float) -> Dense:
+    """The mean of the places that have this month, weighted by distance to the power -`power`; 0 where none has."""
+    places, values, known = _table(train)
+    weights = np.maximum(cdist(points, points[places]), 1e-6) ** -power
+    return Dense(weights @ values / np.maximum(weights @ known, np.finfo(float).tiny))
+
+
+def kriging(points: Array, train: Observations, kernel: Any, length: float, nugget: float) -> Dense:
+    """Simple kriging: K_all,have (K_have,have + nugget I)^-1 times the month's values; 0 where no place has it."""
+    places, values, known = _table(train)
+    prior = KernelPrior(points, kernel, length)
+    K = prior.covariance(points[places], points[places]) + nugget * np.eye(places.size)
+    coefficients = np.zeros_like(values)
+    for months, have in _patterns(known):
+        factor = scipy.linalg.cho_factor(K[np.ix_(have, have)])
+        coefficients[np.ix_(have, months)] = scipy.linalg.cho_solve(factor, values[np.ix_(have, months)])
+    return Dense(prior.covariance(points, points[places]) @ coefficients)
+
+
+def _table(train: Observations) -> tuple[Array, Array, Array]:
+    """Places with data (s,), their values (s, n) with 0 where there is none, and which there are (s, n)."""
+    places = np.flatnonzero(np.diff(train.by_row.pointers))
+    values, known = np.zeros((places.size, train.shape[1])), np.zeros((places.size, train.shape[1]), bool)
+    rows = np.searchsorted(places, train.rows)
+    values[rows, train.cols], known[rows, train.cols] = train.values, True
+    return places, values, known
+
+
+def _patterns(known: Array) -> Iterator[tuple[Array, Array]]:
+    """Months that the same places have, and the positions of those places; months that none has are left out."""
     groups: dict[bytes, list[int]] = {}
-    for month in range(train.shape[1]):
-        have = columns.indices[bounds[month] : bounds[month + 1]]
+    for month, have in enumerate(known.T):
+        groups.setdefault(have.tobytes(), []).append(month)
+    for months in groups.values():
+        have = np.flatnonzero(known[:, months[0]])
         if have.size:
-            groups.setdefault(have.tobytes(), []).append(month)
-    for group in groups.values():
-        have = columns.indices[bounds[group[0]] : bounds[group[0] + 1]]
-        values = [columns.values[bounds[month] : bounds[month + 1]] for month in group]
-        yield np.array(group), have, np.column_stack(values)
+            yield np.array(months), have
 
 
 def _grid(**options: tuple[Any, ...]) -> tuple[Setting, ...]:
@@ -104,6 +100,6 @@ BASELINES: Mapping[str, Baseline] = {
     "inverse-distance": Baseline(inverse_distance, _grid(power=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0))),
     "kriging": Baseline(
         kriging,
-        _grid(kernel=("exponential", "matern32"), length=(0.5, 1.0, 3.0, 10.0), nugget=(1e-6, 0.02, 0.1)),
+        _grid(kernel=("exponential", "matern32"), length=(1.0, 3.0, 10.0), nugget=(1e-6, 0.02, 0.1)),
     ),
 }

@@ -37,11 +37,12 @@ BIASED = (
     Entry("nnfn-theta+bias", "factored NNFN, theta tuned, + biases", "nnfn", {"biases": True}, (1.0, 0.75, 0.5)),
 )
 
-
+# Where the search for the weight of a graph starts.
 WEIGHTS = (0.001, 0.03, 1.0)
 # exp(-2 b), b in 1000 km; the paper does not say in which unit its b is.
 PAPER_GRAPH = ({"rate": 2.0},)
 ANY_UNIT = tuple({"rate": rate} for rate in (2.0, 4.0, 8.0, 16.0))
+# Without a nugget to speak of: lam has its part.
 KERNELS = tuple(
     {"kernel": kernel, "length": length, "nugget": 1e-6}
     for kernel in ("exponential", "matern32")
@@ -56,7 +57,7 @@ def _with_graph(entries: Sequence[Entry], sides: tuple[Mapping[str, Any], ...]) 
 CLIMATE = _with_graph((NUCLEAR, FACTORED_NUCLEAR, BPMF, GRALS, *NONCONVEX), PAPER_GRAPH)
 CLIMATE_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), PAPER_GRAPH)
 TUNED_UNIT = _with_graph((NUCLEAR, FACTORED_NUCLEAR, GRALS, NNFN_PROX, NNFN), ANY_UNIT)
-TUNED_UNIT_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), ANY_UNIT)
+TUNED_UNIT_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), tuple({"rate": rate} for rate in (2.0, 6.0, 18.0)))
 INSTEAD = (
     Entry("nearest", "nearest station", "nearest"),
     Entry("inverse-distance", "inverse distance", "inverse-distance"),

@@ -25,7 +25,7 @@ from lorank.experiments.entries import (
 from lorank.experiments.settings import Budget, Dataset, Suite
 
 # USHCN temperature is larger than the other climate data by far: fewer fits, the same for all methods.
-LARGE = Budget(trials=12, search_seconds=15, cell_seconds=60)
+LARGE = Budget(trials=10, search_seconds=15, cell_seconds=60)
 
 
 def _synthetic(m: int, rank: int) -> Dataset:
@@ -151,7 +151,7 @@ FULL: Mapping[str, Suite] = {
                 (INSTEAD_STATIONS, INSTEAD),
                 (OTHER_NORMALISATIONS, CLIMATE_FACTORED),
             ),
-            Budget(trials=24, search_seconds=15, cell_seconds=60),
+            Budget(trials=18, search_seconds=15, cell_seconds=60),
         ),
         Suite("shrinkage", "Shrinkage (figure 1)", "", ()),
     )
@@ -182,7 +182,7 @@ QUICK: Mapping[str, Suite] = {
         replace(
             FULL["climate"],
             blocks=((STATIONS[:2], CLIMATE), (TUNED_STATIONS[:2], TUNED_UNIT), (INSTEAD_STATIONS[:2], INSTEAD)),
-            budget=replace(_QUICK_BUDGET, trials=24),
+            budget=replace(_QUICK_BUDGET, trials=16),
         ),
         FULL["shrinkage"],
     )
