@@ -77,7 +77,9 @@ def _again(dataset: Dataset, ending: str, group: str, ranks: tuple[int, ...] = (
 
 
 ML_1M = _ratings("movielens-1m", "MovieLens-1M", (10,))
-ML_1M_BIASED = replace(ML_1M, name="movielens-1m-biases", group="Table 5, with biases and theta tuned")
+ML_1M_BIASED = replace(
+    ML_1M, name="movielens-1m-biases", label="MovieLens-1M, biases and theta tuned", group="Beyond table 5"
+)
 ML_10M = _ratings("movielens-10m", "MovieLens-10M", (10,))
 YAHOO = Dataset("yahoo", "Yahoo", "Table 5", "ratings", {"name": "yahoo_music"}, (10,))
 USHCN = {"source": "ushcn", "variable": "tavg", "since": "1919-01"}
