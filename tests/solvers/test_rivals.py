@@ -114,3 +114,16 @@ class _From:
 
     def init(self, problem, start, seed):
         return AlternatingState(self.factors, self.factors, np.inf, 3)
+
+
+@pytest.mark.parametrize("way", ["sweeps", "momentum", "none"])
+def test_a_weight_just_below_the_strongest_value_leaves_something(way):
+    """X = 0 is the solution only from the largest singular value of the observed matrix on."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 20)) + 2 * np.outer(rng.standard_normal(30), rng.standard_normal(20))
+    X[rng.random(X.shape) < 0.4] = np.nan
+    strongest = np.linalg.norm(np.nan_to_num(X), 2)
+    for part, rank in ((0.98, 1), (1.02, 0)):
+        problem = Problem(Observations.from_dense(X), Nuclear(lam=part * strongest), rank=5, n_jobs=1)
+        result = solve(ProximalGradient(way), problem, seed=0)
+        assert np.count_nonzero(result.factors.singular_values() > 1e-9) == rank

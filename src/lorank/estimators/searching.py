@@ -1,9 +1,10 @@
 """The one search that methods are compared by: as many fits and seconds for each as for any other.
 
-Half of the fits lie on a logarithmic path of strengths, for each rank and each value of the method's second parameter;
-the rest walk around the best of them in ever smaller steps, until late around the two best pairs of rank and second
-parameter, since the path is too coarse to tell between them. A strength is the size of a singular value that a proximal
-step sets to zero, so that it means the same to every method. Every fit starts anew, and so costs what it would alone.
+Half of the fits lie on a logarithmic path of strengths, at the highest rank, for each value of the method's second
+parameter. The best of each is tried at the other ranks, and the rest of the fits walk around the best of all in ever
+smaller steps, until late around the two best pairs of rank and second parameter, since the path is too coarse to tell
+between them. A strength is the size of a singular value that a proximal step sets to zero, so that it means the same to
+every method. Every fit starts anew, and so costs what it would alone.
 """
 
 from __future__ import annotations
@@ -114,17 +115,20 @@ def walk(
     tried: dict[Point, float],
 ) -> Iterator[Point]:
     """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
-    families = list(product(shapes, ranks))
-    length = max(3, trials // 2 // len(families)) if method.weighted else 1
+    length = max(3, trials // 2 // len(shapes)) if method.weighted else 1
     # From strong to weak: strong weights make quick fits, and a search may run out of time. The ends are of little use.
-    places = list(product(np.linspace(0.1, 0.9, length), families))
-    for step, (exponent, (shape, rank)) in enumerate(places[:trials]):
-        yield Point(top * RANGE ** -float(exponent), shape, rank, graphs[step % len(graphs)])
+    places = list(product(np.linspace(0.1, 0.9, length), shapes))
+    for step, (exponent, shape) in enumerate(places[:trials]):
+        yield Point(top * RANGE ** -float(exponent), shape, max(ranks), graphs[step % len(graphs)])
+    others = [(best, rank) for best in _best_of_each_family(tried) for rank in ranks if rank != best.rank]
+    for best, rank in others[: trials - len(tried)]:
+        # Noise spreads over more directions at a higher rank, and the best strength grows about as its root.
+        yield replace(best, rank=rank, strength=best.strength * (rank / best.rank) ** 0.5)
     first = {
         "strength": RANGE ** (0.4 / (length - 1)) if method.weighted else 1.0,
         "graph_weight": 10.0**0.5 if graphs[0] is not None else 1.0,
     }
-    ratios = dict.fromkeys(families, first)
+    ratios = dict.fromkeys(product(shapes, ranks), first)
     while len(tried) < trials:
         ranked = _best_of_each_family(tried)[: 2 if len(tried) < DECIDED * trials else 1]
         coarse = [best for best in ranked if max(ratios[best.family].values()) > FINEST]

@@ -119,6 +119,9 @@ class ProximalGradient(Solver):
         found = truncated_svd(Z, state.subspace, regularizer.threshold(step), problem.rank, rng, tol, PASSES[tol])
         z = found.sigma.astype(np.float64)
         sigma = regularizer.prox(z, step)
+        if tol > FINE and not sigma.any():
+            # Zero is a point to stop at: a value just above the threshold must not look as if it were below.
+            return self._iterate(problem, replace(state, subspace=found.subspace), beta, FINE)
         alive = max(1, int(np.count_nonzero(sigma)))
         U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
         entries = entries_of(problem, U, sigma, V)
