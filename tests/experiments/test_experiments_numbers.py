@@ -137,4 +137,6 @@ def test_findings_say_who_is_best_and_what_was_not_run():
     said = findings(suite, summarise(suite, ROWS))
     assert said[0].startswith("Factored NNFN has the least error, or one not different from it, in 1 of 1 tables")
     assert any("the least error has factored NNFN, 0.0197" in sentence for sentence in said)
-    assert any("Not run: MCP on synthetic-500. it | broke" in sentence for sentence in said)
+    assert any("Not run: MCP on m = 500. it | broke" in sentence for sentence in said)
+    alone = findings(suite, summarise(suite, [row("mcp", 0, None, None, "skipped", "There is no file.")]))
+    assert alone[0] == "Not run: all methods on m = 500. There is no file."

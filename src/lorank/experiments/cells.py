@@ -99,7 +99,7 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
         **task.extra,
         **cell.entry.fixed,
     }
-    # Made once: a graph keeps what it has prepared for a fit.
+    # Made once, for all fits: the distances between all places are many.
     made = [task.places.side(side) for side in sides] if task.places is not None else []
 
     def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def findings(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
             said += _about_best(title, lines)
             said += order_check(title, lines) if dataset.published is None else []
             said += _about_speed(title, lines) + _about_errors(title, lines)
-    return said + _about_missing(summary) + list(KNOWN.get(suite.name, ()))
+    return said + _about_missing(suite, summary) + list(KNOWN.get(suite.name, ()))
 
 
 def floor_check(label: str, lines: list[Line], floor: float) -> str:
@@ -155,14 +155,19 @@ def _about_best(label: str, lines: list[Line]) -> list[str]:
     return [text]
 
 
-def _about_missing(summary: dict[str, list[Line]]) -> list[str]:
-    """Lines without an error, by reason."""
+def _about_missing(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
+    """Lines without a result, by reason."""
+    labels = {dataset.name: dataset.label for dataset in suite.datasets}
     reasons: dict[str, list[str]] = {}
     for name, lines in summary.items():
+        missing: dict[str, list[str]] = {}
         for line in lines:
             if line.error is None and line.time is None and line.reasons:
-                reasons.setdefault(line.reasons[0], []).append(f"{line.label} on {name}")
-    return [f"Not run: {', '.join(what)}. {reason}" for reason, what in reasons.items()]
+                missing.setdefault(line.reasons[0], []).append(line.label)
+        for reason, methods in missing.items():
+            who = "all methods" if len(methods) == len(lines) else ", ".join(methods)
+            reasons.setdefault(reason, []).append(f"{who} on {labels[name]}")
+    return [f"Not run: {'; '.join(what)}. {reason}" for reason, what in reasons.items()]
 
 
 def _about_speed(label: str, lines: list[Line]) -> list[str]:
