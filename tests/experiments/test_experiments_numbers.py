@@ -125,7 +125,7 @@ def test_the_order_of_methods_is_compared_with_the_papers():
     lines = [paper_line("nnfn", nnfn), paper_line("factored-nuclear", factored), paper_line("nuclear", nuclear)]
     (said,) = order_check("ML", lines)
     assert "refuted in part. Of the 3 pairs" in said
-    assert "2 are in the same order here, 1 in the opposite one (nuclear before factored-nuclear), 0 cannot" in said
+    assert "2 are in the same order here, 1 in the opposite one (factored-nuclear behind nuclear), 0 cannot" in said
     (said,) = order_check("ML", lines[:2])
     assert "is confirmed. Of the 1 pairs" in said
     # The paper has the same error for these two: nothing to confirm.

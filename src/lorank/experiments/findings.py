@@ -105,33 +105,36 @@ def order_check(label: str, lines: list[Line]) -> list[str]:
         ((line.published, line) for line in lines if line.published is not None and line.error is not None),
         key=lambda pair: pair[0].error,
     )
-    same, opposite, apart = 0, [], 0
+    same, apart, opposite = 0, 0, dict[str, list[str]]()
     for (paper, better), (other, worse) in combinations(known, 2):
         theirs = (paper.error, paper.error_std, REPETITIONS, other.error, other.error_std, REPETITIONS)
-        if ttest_ind_from_stats(*theirs, equal_var=False).pvalue > 1 - CONFIDENCE:
+        shared = set(better.errors) & set(worse.errors)
+        if len(shared) < 2 or ttest_ind_from_stats(*theirs, equal_var=False).pvalue > 1 - CONFIDENCE:
             continue
         apart += 1
         found = comparable({"better": better.errors, "worse": worse.errors})
         if found == {"better"}:
             same += 1
         elif found == {"worse"}:
-            opposite.append(f"{worse.label} before {better.label}")
+            opposite.setdefault(better.label, []).append(worse.label)
     if not apart:
         return []
     verdict = "confirmed" if same == apart else "refuted in part" if opposite else "neither confirmed nor refuted"
-    turned = f" ({', '.join(opposite)})" if opposite else ""
-    rest = apart - same - len(opposite)
+    turned = "; ".join(f"{better} behind {', '.join(worse)}" for better, worse in opposite.items())
+    turned = f" ({turned})" if turned else ""
+    against = sum(map(len, opposite.values()))
     return [
         f"{label}: the paper's order of methods is {verdict}. Of the {apart} pairs that its errors tell apart, {same} "
-        f"are in the same order here, {len(opposite)} in the opposite one{turned}, {rest} cannot be told apart."
+        f"are in the same order here, {against} in the opposite one{turned}, {apart - same - against} cannot be told "
+        "apart."
     ]
 
 
 def _in_short(summary: dict[str, list[Line]]) -> list[str]:
     """The paper's claim, counted: factored NNFN is the best and the fastest everywhere."""
     references = [line for lines in summary.values() for line in lines if line.method == REFERENCE]
-    errors = [line.best_error for line in references if line.error is not None]
-    times = [line.best_time for line in references if line.time is not None]
+    errors = [line.best_error for line in references if len(line.errors) > 1]
+    times = [line.best_time for line in references if len(line.seconds) > 1]
     if not times:
         return []
     least = f"has the least error, or one not different from it, in {sum(errors)} of {len(errors)} tables, and " * bool(
@@ -176,6 +179,8 @@ def _about_speed(label: str, lines: list[Line]) -> list[str]:
     if reference is None or not others:
         return []
     quickest = min(others, key=lambda line: line.time or 0.0)
+    if len(reference.seconds) < 2:
+        return [f"{label}: one run only, in which {_ratio(quickest)} (factored NNFN: 1)."]
     if reference.best_time:
         return [f"{label}: factored NNFN is the fastest, or not different from it (next: {_ratio(quickest)})."]
     return [f"{label}: factored NNFN is not the fastest; {_ratio(quickest)}."]
