@@ -3,8 +3,9 @@
 import sys
 from pathlib import Path
 
+from lorank.experiments.entries import FACTORED_NUCLEAR, MCP, NNFN
 from lorank.experiments.runner import run
-from lorank.experiments.settings import FACTORED_NUCLEAR, MCP, NNFN, Budget, Dataset, Entry, Suite
+from lorank.experiments.settings import Budget, Dataset, Entry, Suite
 
 BUDGET = Budget(trials=3, search_seconds=60, cell_seconds=60)
 DATASETS = tuple(Dataset(f"small-{m}", f"m = {m}", "Small", "synthetic", {"m": m, "rank": 2}, (2,)) for m in (60, 80))

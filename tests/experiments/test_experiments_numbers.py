@@ -9,9 +9,10 @@ from scipy import stats
 
 from lorank.errors import InputError
 from lorank.experiments import tables
+from lorank.experiments.findings import findings, order_check
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
-from lorank.experiments.settings import FULL, QUICK, suites
-from lorank.experiments.statistics import comparable, summarise
+from lorank.experiments.statistics import Line, comparable, summarise
+from lorank.experiments.suites import FULL, QUICK, suites
 
 
 def test_published_tables_are_whole():
@@ -67,7 +68,7 @@ def row(method, seed, error, seconds, status="ok", reason=""):
         "reason": reason,
         "error": error,
         "seconds": seconds,
-        "curve": [[0.1, 0.5], [seconds or 1, error or 1]],
+        "curve": [[0.1, 0.5], [0.3, 0.2], [seconds or 1, error or 1]],
     }
 
 
@@ -106,3 +107,36 @@ def test_tables_say_the_same_in_three_formats():
     assert float(nuclear["test NMSE"]) == pytest.approx(0.0438)
     assert float(nuclear["paper"]) == 0.0436
     assert nuclear["best error"] == "0"
+
+
+def test_latex_is_escaped():
+    line = (tables.Number("a"), tables.Number("b"))
+    odd = tables.latex([tables.Table("odd", "50% of a_b & c^d #1 {x} ~ $ \\", ("method", "note"), (line,))])
+    assert r"50\% of a\_b \& c\textasciicircum{}d \#1 \{x\} \textasciitilde{} \$ \textbackslash{}" in odd
+
+
+def paper_line(method, errors, published="movielens-1m"):
+    return Line("", method, method, dict(enumerate(errors)), published=PUBLISHED[published][method])
+
+
+def test_the_order_of_methods_is_compared_with_the_papers():
+    # The paper: nnfn 0.797, factored-nuclear 0.810, nuclear 0.820, deviations 0.001 to 0.002.
+    nnfn, factored, nuclear = [0.78, 0.781, 0.779], [0.79, 0.792, 0.789], [0.785, 0.787, 0.784]
+    lines = [paper_line("nnfn", nnfn), paper_line("factored-nuclear", factored), paper_line("nuclear", nuclear)]
+    (said,) = order_check("ML", lines)
+    assert "refuted in part. Of the 3 pairs" in said
+    assert "2 are in the same order here, 1 in the opposite one (factored-nuclear behind nuclear), 0 cannot" in said
+    (said,) = order_check("ML", lines[:2])
+    assert "is confirmed. Of the 1 pairs" in said
+    # The paper has the same error for these two: nothing to confirm.
+    assert order_check("ML", [lines[0], paper_line("nnfn-prox", factored)]) == []
+
+
+def test_findings_say_who_is_best_and_what_was_not_run():
+    suite = FULL["synthetic"]
+    said = findings(suite, summarise(suite, ROWS))
+    assert said[0].startswith("Factored NNFN has the least error, or one not different from it, in 1 of 1 tables")
+    assert any("the least error has factored NNFN, 0.0197" in sentence for sentence in said)
+    assert any("Not run: MCP on m = 500. it | broke" in sentence for sentence in said)
+    alone = findings(suite, summarise(suite, [row("mcp", 0, None, None, "skipped", "There is no file.")]))
+    assert alone[0] == "Not run: all methods on m = 500. There is no file."

@@ -8,7 +8,7 @@ import pytest
 from test_experiments_numbers import ROWS
 
 from lorank.experiments.report import write_report
-from lorank.experiments.settings import FULL
+from lorank.experiments.suites import FULL
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -44,9 +44,18 @@ seen.curves = [count()];
 const key = figure.querySelector(".keys button");
 key.click(); seen.curves.push(count());
 key.click(); seen.curves.push(count());
-const log = path();
-[...figure.querySelectorAll(".axis")].at(-1).click();
-seen.axis = path() !== log;
+const points = () => path().split(" ").map(point => point.split(",").map(Number));
+const [logx, logy] = figure.querySelectorAll(".axis");
+const moved = button => {
+  const before = points();
+  button.click();
+  const after = points(), pressed = button.getAttribute("aria-pressed");
+  button.click();
+  const changed = axis => before.some((point, i) => Math.abs(point[axis] - after[i][axis]) > 1);
+  return [changed(0), changed(1), pressed, String(points()) === String(before)];
+};
+seen.logx = moved(logx);
+seen.logy = moved(logy);
 seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 seen.figures = document.querySelectorAll(".chart svg").length;
 document.title = JSON.stringify(seen);
@@ -61,6 +70,13 @@ def report(tmp_path):
     written = write_report(list(FULL.values()), {row["key"]: row for row in ROWS}, tmp_path)
     assert all(path.exists() for path in written)
     return tmp_path / "report.html"
+
+
+def test_a_readme_says_what_is_there(report):
+    text = (report.parent / "README.md").read_text()
+    assert "lorank reproduce all" in text
+    assert "7 cells recorded, 6 of them without remark" in text
+    assert "{" not in text
 
 
 def test_the_report_needs_nothing_from_outside(report):
@@ -85,6 +101,8 @@ def test_tables_sort_and_curves_switch(report, tmp_path, width):
     assert seen["up"] == "factored NNFN,nuclear,MCP"  # a line without a number is last, either way
     assert seen["down"] == "nuclear,factored NNFN,MCP"
     assert seen["curves"] == [3, 2, 3]
-    assert seen["axis"]
+    # Each switch moves its own axis only, and back.
+    assert seen["logx"] == [True, False, "false", True]
+    assert seen["logy"] == [False, True, "false", True]
     assert seen["wide"] <= 0
     assert seen["figures"] == 2

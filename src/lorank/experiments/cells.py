@@ -6,6 +6,8 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,22 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lorank import catalogue
+from lorank.catalogue import Method
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
 from lorank.estimators.searching import search
 from lorank.estimators.tuning import lam_max
 from lorank.experiments import tasks
+from lorank.experiments.baselines import BASELINES
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
 from lorank.linalg.factors import effective_rank
 from lorank.observations import Observations
+from lorank.regularizers.coordinates import sphere
 from lorank.solvers import Progress, Status
 
+# What a search calls the position of a graph or prior among those of the entry.
+SIDE = "side"
 # A fit shorter than this is timed three times, and the median counts.
 SHORT = 0.5
 
@@ -33,7 +40,11 @@ def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
     try:
         return _run(cell, folder)
     except InputError as error:
-        return {"status": "skipped", "reason": str(error)}
+        # Where the data are is nobody else's business: records are for others to read.
+        reason = str(error)
+        for name in (folder, folder and folder.resolve()):
+            reason = reason.replace(str(name), "the data folder") if name else reason
+        return {"status": "skipped", "reason": reason}
     except (MemoryLimitError, MemoryError) as error:
         return {"status": "memory", "reason": str(error) or "Out of memory."}
     except Exception as error:  # a defect of one method must not end the run of the others
@@ -41,9 +52,45 @@ def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
 
 
 def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
-    method = catalogue.find(cell.entry.method)
     started = time.perf_counter()
     task = tasks.load(cell.dataset, cell.seed, folder)
+    row: dict[str, Any] = {"status": "ok", "reason": ""}
+    row |= _interpolate(cell, task) if cell.entry.method in BASELINES else _complete(cell, task)
+    # On a busy machine processor time says what wall time does not.
+    spent = {"wall": time.perf_counter() - started, "processor_seconds": time.process_time()}
+    return row | spent | {"threads": available_cores()}
+
+
+def _interpolate(cell: Cell, task: tasks.Task) -> dict[str, Any]:
+    """A baseline: all its settings on the validation places, then the best of them once more, with the clock."""
+    if task.places is None:
+        raise InputError(f"Method {cell.entry.method!r} needs rows that are places.")
+    points = sphere(task.places.latitude, task.places.longitude)
+    baseline = BASELINES[cell.entry.method]
+    errors = [tasks.rmse(baseline.fit(points, task.train, **s), task.validation) for s in baseline.settings]
+    best = int(np.argmin(errors))
+    before, started = reset_peak_memory(), time.perf_counter()
+    answer = baseline.fit(points, task.train, **baseline.settings[best])
+    seconds, peak = time.perf_counter() - started, peak_memory()
+    return {
+        "validation": errors[best],
+        "trials": len(errors),
+        "parameters": dict(baseline.settings[best]),
+        "seconds": seconds,
+        "peak_mb": peak,
+        "fit_mb": peak - before,
+        "error": task.error(answer),
+        "shape": list(task.train.shape),
+        "entries": task.train.nnz,
+    }
+
+
+def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
+    """A method of the catalogue: its search, then the fit that is reported."""
+    method, shapes = catalogue.find(cell.entry.method), cell.entry.shapes
+    sides = cell.entry.sides if task.places is not None else ()
+    if sides:
+        method, shapes = _with_sides(method, shapes, len(sides))
     common = {
         "method": method.name,
         "tol": cell.budget.tol,
@@ -52,16 +99,24 @@ def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
         **task.extra,
         **cell.entry.fixed,
     }
+    # Made once, for all fits: the distances between all places are many.
+    made = [task.places.side(side) for side in sides] if task.places is not None else []
+
+    def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        given = {**common, **parameters}
+        return given | {"row_graph": made[given.pop(SIDE)]} if made else given
+
     warnings.simplefilter("ignore", ConvergenceWarning)
-    _warm_up(common, task.train)
+    if not made:
+        _warm_up(common, task.train)  # a graph belongs to all rows; its kernels are few and small
 
     def validation_error(parameters: Mapping[str, Any], seconds: float) -> float:
-        model = MatrixCompletion(**{**common, **parameters}, max_seconds=seconds).fit(task.train)
+        model = MatrixCompletion(**complete(parameters), max_seconds=seconds).fit(task.train)
         if model.result_.status is Status.DIVERGED:
             return np.inf
         return tasks.rmse(model.result_.factors, task.validation)
 
-    row: dict[str, Any] = {"status": "ok", "reason": ""}
+    row: dict[str, Any] = {}
     if cell.dataset.timing_only:
         parameters = {"rank": cell.dataset.ranks[0], **method.at(tasks.UNTUNED_STRENGTH, method.shapes[0])}
     else:
@@ -72,17 +127,27 @@ def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
             lam_max(task.train, centred=False) / 2,
             cell.budget.trials,
             cell.budget.search_seconds,
-            cell.entry.shapes,
-            task.graph_weights,
+            shapes,
+            cell.entry.graph_weights,
         )
         parameters = found.parameters
         row |= {"validation": found.validation, "trials": found.trials, "search_seconds": found.seconds}
         if found.out_of_time:
-            row["reason"] = f"The search was out of time after {found.trials} of {cell.budget.trials} trials."
-    row |= _final_fit(cell, task, {**common, **parameters})
-    # On a busy machine processor time says what wall time does not.
-    spent = {"wall": time.perf_counter() - started, "processor_seconds": time.process_time()}
-    return row | spent | {"parameters": _plain(parameters), "threads": available_cores()}
+            row["reason"] = f"The search was out of time before all of its {cell.budget.trials} trials."
+    row |= _final_fit(cell, task, complete(parameters))
+    described = {name: value for name, value in parameters.items() if name != SIDE}
+    if made:
+        described |= sides[parameters[SIDE]]
+    return row | {"parameters": _plain(described)}
+
+
+def _with_sides(method: Method, shapes: tuple[Any, ...] | None, count: int) -> tuple[Method, tuple[Any, ...]]:
+    """The method with one of the sides as a part of its second parameter: the search then goes through both."""
+
+    def at(strength: float, pair: Any) -> dict[str, Any]:
+        return {**method.at(strength, pair[0]), SIDE: pair[1]}
+
+    return replace(method, at=at), tuple(product(shapes or method.shapes, range(count)))
 
 
 def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +180,7 @@ def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict
     if result.status is Status.DIVERGED:
         return row | {"status": "failed", "reason": result.message}
     if result.status is Status.TIME_LIMIT:
-        row |= {"status": "time-limit", "reason": result.message}
+        row |= {"status": "time-limit", "reason": f"The fit was stopped after {cell.budget.cell_seconds / 2:g} s."}
     if timing_only:
         return row
     error = task.error(result.factors)
@@ -126,8 +191,6 @@ def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict
 
 def _warm_up(parameters: dict[str, Any], train: Observations) -> None:
     """Compile, or load compiled code, before any clock runs: on a corner of the data, with the same types."""
-    if "row_graph" in parameters:
-        return  # a graph belongs to all rows; its kernels are few and small
     some = np.zeros(train.nnz, bool)
     some[: min(train.nnz, 2000)] = True
     MatrixCompletion(**{**parameters, "rank": 2, "max_iter": 2}).fit(train.subset(some))

@@ -11,7 +11,8 @@ from lorank.errors import InputError
 from lorank.experiments.records import Row, matching, read
 from lorank.experiments.report import write_report
 from lorank.experiments.runner import run
-from lorank.experiments.settings import suites
+from lorank.experiments.settings import Cell
+from lorank.experiments.suites import suites
 
 RECORDS = "records.jsonl"
 
@@ -56,12 +57,17 @@ def reproduce(
     records = out / RECORDS
     if not resume and records.exists():
         records.replace(records.with_name(RECORDS + ".old"))
+    # All experiments with the first seed, then with the next: a run that is ended early has every table.
     cells = [cell for suite in chosen for cell in suite.cells(seeds, methods or None)]
+    cells.sort(key=lambda cell: cell.seed)
     if cells:
         with _Progress(sys.stderr) as progress:
-            run(cells, records, data, progress.show)
+            run(cells, records, data, progress.show, progress.begin)
     everything = suites("all", quick)
-    return write_report(everything, matching(read(records), everything), out)
+    command = (
+        f"lorank reproduce {experiment}{' --quick' if quick else ''} --seeds {seeds} --data FOLDER --out {out.name}"
+    )
+    return write_report(everything, matching(read(records), everything), out, command)
 
 
 class _Progress:
@@ -77,7 +83,8 @@ class _Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=Console(file=self.stream))
+            # Cells take from milliseconds to minutes: the speed is that of the last hour, not of half a minute.
+            self.bar = Progress(*columns, console=Console(file=self.stream), speed_estimate_period=3600)
             self.bar.start()
             self.task = self.bar.add_task("starting", total=None)
         return self
@@ -86,10 +93,14 @@ class _Progress:
         if self.terminal:
             self.bar.stop()
 
+    def begin(self, done: int, of: int, cell: Cell) -> None:
+        if self.terminal:
+            name = f"{cell.dataset.name} {cell.entry.name}"
+            self.bar.update(self.task, completed=done, total=of, description=f"{name:44.44}")
+
     def show(self, done: int, of: int, row: Row) -> None:
         if self.terminal:
-            name = f"{row['dataset']} {row['method']}"
-            self.bar.update(self.task, completed=done, total=of, description=f"{name:44.44}")
+            self.bar.update(self.task, completed=done, total=of)
             return
         result = f"{row['error']:.5f}" if row.get("error") is not None else row["reason"]
         seconds = f"  {row['seconds']:.3g} s" if row.get("seconds") is not None else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,12 +40,12 @@ class Chart:
 
 
 def convergence(suite: Suite, rows: Iterable[Row]) -> list[Chart]:
-    """Test error against seconds of training for each data set, of the first seed."""
+    """Test error against seconds of training for each data set of the paper, of the first seed."""
     if suite.name == "ablation":
         return []
     mine = [row for row in rows if row["suite"] == suite.name and row["seed"] == 0 and row.get("curve")]
     charts = []
-    for dataset in suite.datasets:
+    for dataset in (dataset for dataset in suite.datasets if dataset.published is None):
         found = {row["method"]: row for row in mine if row["dataset"] == dataset.name}
         curves = tuple(
             _curve(entry.label, found[name]["curve"]) for name, entry in suite.entries.items() if name in found
@@ -120,8 +121,20 @@ def save(chart: Chart, folder: Path) -> None:
         panel.axhline(chart.floor, color="0.35", linewidth=0.9, linestyle=":", label="least squares, true rank")
     panel.set(xlabel=chart.xlabel, ylabel=chart.ylabel)
     panel.set(xscale="log" if chart.logx else "linear", yscale="log" if chart.logy else "linear")
+    if chart.logy:
+        _readable(panel.yaxis, [value for curve in chart.curves for value in curve.y])
     panel.set_title(chart.title, fontsize=10)
-    drawn.legend(frameon=False, fontsize=7, loc="outside right upper")
+    drawn.legend(frameon=False, fontsize=7, loc="outside right upper", handlelength=3.2)
     for kind in ("svg", "png"):
         metadata = {"Date": None} if kind == "svg" else None  # the same records give the same file
         drawn.savefig(folder / f"{chart.name}.{kind}", dpi=130, metadata=metadata)
+
+
+def _readable(axis: Any, values: Sequence[float]) -> None:
+    """Ticks at round numbers on a logarithmic axis that spans less than a decade, where powers of ten are too few."""
+    from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
+
+    if max(values) < 10 * min(values):
+        axis.set_major_locator(MaxNLocator(6))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))

@@ -14,9 +14,29 @@ from lorank.experiments.records import Row
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line, summarise
 
+README = """# The paper's experiments, run again
 
-def write_report(suites: Sequence[Suite], rows: Mapping[str, Row], out: Path) -> list[Path]:
-    """Tables (Markdown, LaTeX, CSV), figures (SVG, PNG) and report.html in the folder; the files that were written."""
+Made by `{command}`.
+{progress}
+
+- `report.html`: everything on one page; open it in a browser.
+- `tables.md`, `tables.tex`, `tables.csv`: each number beside the paper's.
+- `figures/`: every figure as SVG and PNG.
+- `records.jsonl`: one line for each data set, method and seed: versions, parameters chosen, error, seconds, memory.
+
+The same command goes on where the records end and repeats nothing; with all of them there it only writes the files
+anew. `--fresh` begins again.
+
+Records are of {dates}, made on {machines} with {versions}. The files were last written on this machine:
+
+{machine}
+"""
+
+
+def write_report(
+    suites: Sequence[Suite], rows: Mapping[str, Row], out: Path, command: str = "lorank reproduce all"
+) -> list[Path]:
+    """Tables (Markdown, LaTeX, CSV), figures (SVG, PNG), report.html and a README; the files that were written."""
     pictures = out / "figures"
     pictures.mkdir(parents=True, exist_ok=True)
     sections = [_section(suite, list(rows.values())) for suite in suites]
@@ -33,6 +53,7 @@ def write_report(suites: Sequence[Suite], rows: Mapping[str, Row], out: Path) ->
         "tables.tex": tables.latex(everything),
         "tables.csv": tables.as_csv(everything),
         "report.html": render(sections, machine, ALWAYS, progress),
+        "README.md": README.format(command=command, progress=progress, **_origin(done), machine=_list(machine)),
     }
     for name, text in files.items():
         _write(out / name, text)
@@ -71,9 +92,24 @@ def _markdown(sections: Sequence[Section], machine: Mapping[str, str], progress:
             parts.append("Where it differs from the paper, and why:")
             parts.append("\n".join(f"- {sentence}" for sentence in section.findings))
     parts.append("## How and on what it was run")
-    parts.append("\n".join(f"- {key}: {value}" for key, value in machine.items()))
+    parts.append(_list(machine))
     parts.append("\n".join(f"- {note}" for note in ALWAYS))
     return "\n\n".join(parts) + "\n"
+
+
+def _list(machine: Mapping[str, str]) -> str:
+    return "\n".join(f"- {key}: {value}" for key, value in machine.items())
+
+
+def _origin(rows: Sequence[Row]) -> dict[str, str]:
+    """When, on what and with which versions the records were made."""
+    days = sorted({row["started"][:10] for row in rows if "started" in row}) or ["no day"]
+    versions = {f"{name} {number}" for row in rows for name, number in row.get("versions", {}).items()}
+    return {
+        "dates": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
+        "machines": "; ".join(sorted({row["machine"] for row in rows if "machine" in row})) or "no machine",
+        "versions": ", ".join(sorted(versions)) or "no versions",
+    }
 
 
 def _write(path: Path, text: str) -> None:

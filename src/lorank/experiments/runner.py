@@ -23,9 +23,16 @@ _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["lorank.experiments.warmth"])
 
 Said = Callable[[int, int, Row], None]
+Begun = Callable[[int, int, Cell], None]
 
 
-def run(cells: Sequence[Cell], path: Path, folder: Path | None = None, said: Said = lambda done, of, row: None) -> None:
+def run(
+    cells: Sequence[Cell],
+    path: Path,
+    folder: Path | None = None,
+    said: Said = lambda done, of, row: None,
+    begun: Begun = lambda done, of, cell: None,
+) -> None:
     """Run those cells of which the file has no record yet.
 
     Parameters
@@ -34,12 +41,14 @@ def run(cells: Sequence[Cell], path: Path, folder: Path | None = None, said: Sai
     path : the file of records.
     folder : where data files are; see `lorank.datasets.location`.
     said : called with (cells done, cells in all, the record) after each cell.
+    begun : called with (cells done, cells in all, the cell) before each.
     """
     stamp = {"versions": _versions(), "machine": describe()["processor"]}
     with Records(path) as records:
         waiting = [cell for cell in cells if not records.is_done(cell)]
         done = len(cells) - len(waiting)
         for cell in waiting:
+            begun(done, len(cells), cell)
             row = _name(cell) | stamp | _finite(_in_own_process(cell, folder))
             before = records.rows.get(cell.key)
             if row["status"] != "skipped" or before is None or before.get("reason") != row["reason"]:

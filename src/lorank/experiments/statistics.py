@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from lorank.experiments.entries import REFERENCE
 from lorank.experiments.published import PUBLISHED, Published
 from lorank.experiments.records import Row
-from lorank.experiments.settings import REFERENCE, Dataset, Suite
+from lorank.experiments.settings import Dataset, Suite
 
 CONFIDENCE = 0.95
 
@@ -120,7 +121,7 @@ def _line(dataset: Dataset, method: str, label: str, rows: list[Row]) -> Line:
         trials=mean("trials"),
         parameters=next((row["parameters"] for row in rows if row.get("parameters")), {}),
         reasons=tuple(dict.fromkeys(row["reason"] for row in rows if row["reason"])),
-        published=PUBLISHED.get(dataset.name, {}).get(method),
+        published=PUBLISHED.get(dataset.published or dataset.name, {}).get(method),
     )
 
 

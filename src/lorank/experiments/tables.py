@@ -47,7 +47,9 @@ COLUMNS = (
     "x {reference}",
     "paper's x",
     "rank",
+    "trials",
     "MB to fit",
+    "peak MB",
     NOTE,
 )
 
@@ -75,7 +77,9 @@ def _numbers(line: Line) -> tuple[Number, ...]:
         _plain(line.time_ratio, ".3g"),
         _plain(line.published_time_ratio, ".3g"),
         _plain(line.rank, ".1f"),
+        _plain(line.trials, ".3g"),
         _plain(line.fit_mb, ".1f"),
+        _plain(line.peak_mb, ".0f"),
         Number(" ".join(line.reasons)),
     )
 
@@ -135,7 +139,11 @@ def as_csv(tables: Sequence[Table]) -> str:
     return out.getvalue()
 
 
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$"}
+)
+
+
 def _escaped(text: str) -> str:
-    for plain, escaped in (("\\", r"\textbackslash{}"), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#")):
-        text = text.replace(plain, escaped)
-    return text.replace("±", r"$\pm$")
+    return text.translate(_LATEX)

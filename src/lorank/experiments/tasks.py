@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from lorank import datasets
 from lorank.experiments.settings import Dataset
-from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.regularizers import GraphLaplacian
+from lorank.regularizers import GraphLaplacian, KernelPrior
 
 # Strength at which data that are not tuned are fitted: of the order that ratings of this size choose.
 UNTUNED_STRENGTH = 20.0
+
+Array = npt.NDArray[Any]
+
+
+class Predictor(Protocol):
+    """What can be asked for entries."""
+
+    def predict(self, rows: Array, cols: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the rows are: degrees north and east, (m,) each."""
+
+    latitude: Array
+    longitude: Array
+
+    def side(self, parameters: Mapping[str, Any]) -> GraphLaplacian | KernelPrior:
+        """What is known of the rows: a prior if a kernel is named, else a graph with weights exp(-rate distance)."""
+        if "kernel" in parameters:
+            return KernelPrior.on_earth(self.latitude, self.longitude, **parameters)
+        return GraphLaplacian.from_coordinates(self.latitude, self.longitude, **parameters)
 
 
 @dataclass(frozen=True)
@@ -26,17 +48,17 @@ class Task:
     Attributes
     ----------
     train, validation : Observations of one shape.
-    error : factors -> error on the test entries, which no method sees.
-    extra : parameters of MatrixCompletion that belong to the data: the graph of its rows.
-    graph_weights : where the search for the graph's weight starts; empty without a graph.
+    error : factors, or another Predictor -> error on the test entries, which no method sees.
+    extra : parameters of MatrixCompletion that belong to the data.
+    places : where the rows are, if they are on a map.
     floor : error that cannot be beaten, where it is known.
     """
 
     train: Observations
     validation: Observations
-    error: Callable[[Factors], float]
+    error: Callable[[Any], float]
     extra: Mapping[str, Any] = field(default_factory=dict)
-    graph_weights: tuple[float, ...] = ()
+    places: Places | None = None
     floor: float | None = None
 
 
@@ -46,9 +68,9 @@ def load(dataset: Dataset, seed: int, folder: Path | None) -> Task:
     return kinds[dataset.kind](dict(dataset.parameters), seed, folder)
 
 
-def rmse(factors: Factors, test: Observations) -> float:
+def rmse(answer: Predictor, test: Observations) -> float:
     """Root mean squared error on the test entries."""
-    difference = factors.predict(test.rows, test.cols).astype(np.float64) - test.values
+    difference = answer.predict(test.rows, test.cols).astype(np.float64) - test.values
     return float(np.sqrt(np.mean(difference**2)))
 
 
@@ -79,14 +101,15 @@ def _simulated(parameters: dict[str, Any], seed: int, folder: Path | None) -> Ta
 
 
 def _stations(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
-    """Whole rows are held out; neighbours on the map are joined with weights exp(-2 distance), in 1000 km."""
-    normalisation = parameters.pop("normalisation", "none")
-    loaded = getattr(datasets, parameters.pop("source"))(folder=folder, **parameters)
-    data = datasets.normalise(loaded, normalisation)
+    """Whole rows are held out: a tenth trains, a tenth validates."""
+    normalisation, since = parameters.pop("normalisation", "none"), parameters.pop("since", None)
+    data = getattr(datasets, parameters.pop("source"))(folder=folder, **parameters)
+    if since is not None:
+        late = data.time >= np.datetime64(since)
+        data = replace(data, values=data.values[:, late], time=data.time[late])
+    data = datasets.normalise(data, normalisation)
     train, validation, test = (
         data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed)
     )
-    graph = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=2.0, kernel="exponential")
-    return Task(
-        train, validation, lambda factors: rmse(factors, test), {"row_graph": graph}, graph_weights=(0.1, 1.0, 10.0)
-    )
+    places = Places(data.latitude, data.longitude)
+    return Task(train, validation, lambda answer: rmse(answer, test), places=places)

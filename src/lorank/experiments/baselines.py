@@ -1,0 +1,105 @@
+"""What a climate scientist would do instead: each month by itself, from the places that have it. Nothing of low rank.
+
+Each takes its own few settings, all of which are tried on the validation places, never more than a search has fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.spatial.distance import cdist
+
+from lorank.observations import Observations
+from lorank.regularizers import KernelPrior
+
+Array = npt.NDArray[Any]
+Setting = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Dense:
+    """All values (m, n) of a prediction, asked for like factors are."""
+
+    values: Array
+
+    def predict(self, rows: Array, cols: Array) -> Array:
+        """Entries at these positions."""
+        return self.values[rows, cols]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """(points (m, 3), observations, setting) -> all values; and the settings that are tried."""
+
+    fit: Callable[..., Dense]
+    settings: tuple[Setting, ...]
+
+
+def nearest(points: Array, train: Observations) -> Dense:
+    """The value of the nearest place that has this month; 0 where none has."""
+    places, values, known = _table(train)
+    apart = cdist(points, points[places])
+    out = np.zeros(train.shape)
+    for months, have in _patterns(known):
+        closest = have[apart[:, have].argmin(axis=1)]
+        out[:, months] = values[np.ix_(closest, months)]
+    return Dense(out)
+
+
+def inverse_distance(points: Array, train: Observations, power: float) -> Dense:
+    """The mean of the places that have this month, weighted by distance to the power -`power`; 0 where none has."""
+    places, values, known = _table(train)
+    weights = np.maximum(cdist(points, points[places]), 1e-6) ** -power
+    return Dense(weights @ values / np.maximum(weights @ known, np.finfo(float).tiny))
+
+
+def kriging(points: Array, train: Observations, kernel: Any, length: float, nugget: float) -> Dense:
+    """Simple kriging: K_all,have (K_have,have + nugget I)^-1 times the month's values; 0 where no place has it."""
+    places, values, known = _table(train)
+    prior = KernelPrior(points, kernel, length)
+    K = prior.covariance(points[places], points[places]) + nugget * np.eye(places.size)
+    coefficients = np.zeros_like(values)
+    for months, have in _patterns(known):
+        factor = scipy.linalg.cho_factor(K[np.ix_(have, have)])
+        coefficients[np.ix_(have, months)] = scipy.linalg.cho_solve(factor, values[np.ix_(have, months)])
+    return Dense(prior.covariance(points, points[places]) @ coefficients)
+
+
+def _table(train: Observations) -> tuple[Array, Array, Array]:
+    """Places with data (s,), their values (s, n) with 0 where there is none, and which there are (s, n)."""
+    places = np.flatnonzero(np.diff(train.by_row.pointers))
+    values, known = np.zeros((places.size, train.shape[1])), np.zeros((places.size, train.shape[1]), bool)
+    rows = np.searchsorted(places, train.rows)
+    values[rows, train.cols], known[rows, train.cols] = train.values, True
+    return places, values, known
+
+
+def _patterns(known: Array) -> Iterator[tuple[Array, Array]]:
+    """Months that the same places have, and the positions of those places; months that none has are left out."""
+    groups: dict[bytes, list[int]] = {}
+    for month, have in enumerate(known.T):
+        groups.setdefault(have.tobytes(), []).append(month)
+    for months in groups.values():
+        have = np.flatnonzero(known[:, months[0]])
+        if have.size:
+            yield np.array(months), have
+
+
+def _grid(**options: tuple[Any, ...]) -> tuple[Setting, ...]:
+    return tuple(dict(zip(options, values)) for values in product(*options.values()))
+
+
+BASELINES: Mapping[str, Baseline] = {
+    "nearest": Baseline(nearest, ({},)),
+    "inverse-distance": Baseline(inverse_distance, _grid(power=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0))),
+    "kriging": Baseline(
+        kriging,
+        _grid(kernel=("exponential", "matern32"), length=(1.0, 3.0, 10.0), nugget=(1e-6, 0.02, 0.1)),
+    ),
+}
