@@ -51,6 +51,18 @@ def test_the_graphs_weight_is_refined_too():
     assert found.validation < 0.3
 
 
+def test_every_second_parameter_meets_every_graph_weight():
+    met = set()
+
+    def error(parameters, seconds):
+        met.add((parameters["theta"], parameters["graph_weight"]))
+        return 1.0
+
+    thetas, weights = (1.0, 0.75, 0.5), (0.1, 1.0, 10.0)
+    search(error, catalogue.find("nnfn"), (5,), 40.0, 18, 100.0, thetas, weights)
+    assert {(theta, weight) for theta in thetas for weight in weights} <= met
+
+
 def test_trials_that_fail_spoil_the_search_only_together():
     method = catalogue.find("nnfn")
 

@@ -117,9 +117,10 @@ def walk(
     """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
     length = max(3, trials // 2 // len(shapes)) if method.weighted else 1
     # From strong to weak: strong weights make quick fits, and a search may run out of time. The ends are of little use.
-    places = list(product(np.linspace(0.1, 0.9, length), shapes))
-    for step, (exponent, shape) in enumerate(places[:trials]):
-        yield Point(top * RANGE ** -float(exponent), shape, max(ranks), graphs[step % len(graphs)])
+    places = list(product(enumerate(np.linspace(0.1, 0.9, length)), enumerate(shapes)))
+    for (step, exponent), (turn, shape) in places[:trials]:
+        # Every second parameter meets every weight of the graph.
+        yield Point(top * RANGE ** -float(exponent), shape, max(ranks), graphs[(step + turn) % len(graphs)])
     others = [(best, rank) for best in _best_of_each_family(tried) for rank in ranks if rank != best.rank]
     for best, rank in others[: trials - len(tried)]:
         # Noise spreads over more directions at a higher rank, and the best strength grows about as its root.
