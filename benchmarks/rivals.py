@@ -96,7 +96,7 @@ def main():
     parser.add_argument("--size", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="*", default=list(CATALOGUE))
-    parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--trials", type=int, default=32)
     parser.add_argument("--budget", type=float, default=120.0, help="seconds of search for each method and seed")
     parser.add_argument("--folder", default=None)
     options = parser.parse_args()

@@ -31,7 +31,7 @@ def test_what_fails_or_is_late_is_a_row_with_the_reason(small_problem):
     assert rows["truncated-l12"]["error"] is None
     assert rows["nnfn"]["reason"] == ""
     late = lorank.compare(small_problem.train, ["nnfn"], budget=1e-9)
-    assert late["reason"] == ["out of time after 1 of 24 trials"]
+    assert late["reason"] == ["out of time after 1 of 32 trials"]
 
 
 def test_what_compare_refuses(small_problem):

@@ -46,7 +46,7 @@ def compare(
     methods: Sequence[str] | None = None,
     *,
     ranks: Sequence[int] = (5, 10),
-    trials: int = 24,
+    trials: int = 32,
     budget: float = 60.0,
     validation: float = 0.2,
     test: float = 0.2,

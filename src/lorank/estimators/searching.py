@@ -1,10 +1,11 @@
 """The one search that methods are compared by: as many fits and seconds for each as for any other.
 
-Half of the fits lie on a logarithmic path of strengths, at the highest rank, for each value of the method's second
-parameter. The best of each is tried at the other ranks, and the rest of the fits walk around the best of all in ever
-smaller steps, until late around the two best pairs of rank and second parameter, since the path is too coarse to tell
-between them. A strength is the size of a singular value that a proximal step sets to zero, so that it means the same to
-every method. Every fit starts anew, and so costs what it would alone.
+Close to half of the fits lie on a logarithmic path of strengths, at the highest rank, for each value of the method's
+second parameter; it goes on beyond an end that is plainly the best. The best of each is tried at the other ranks. The
+rest of the fits walk around the best in ever smaller steps: once around that of each pair of rank and second parameter,
+since the path is too coarse to tell between them, then of the two best pairs, and at last of one. A strength is the
+size of a singular value that a proximal step sets to zero, so that it means the same to every method. Every fit starts
+anew, and so costs what it would alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from lorank.errors import InputError, MemoryLimitError
 
 # Strengths run from the top down by this factor.
 RANGE = 1000.0
+# A path goes on if its end is better than all else by this factor.
+PLAINLY = 0.999
 # Steps around the best become no smaller than by this factor.
 FINEST = 1.02
 # The part of the trials after which only one pair of rank and second parameter is refined.
@@ -115,23 +118,32 @@ def walk(
     tried: dict[Point, float],
 ) -> Iterator[Point]:
     """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
-    length = max(3, trials // 2 // len(shapes)) if method.weighted else 1
-    # From strong to weak: strong weights make quick fits, and a search may run out of time. The ends are of little use.
+    # Each pair with another rank takes three fits: one, and a step down and up.
+    paired = len(shapes) * (len(ranks) - 1)
+    length = max(3, (trials - 3 * paired) // 2 // len(shapes)) if method.weighted else 1
+    # From strong to weak: strong weights make quick fits, and a search may run out of time.
     places = list(product(enumerate(np.linspace(0.1, 0.9, length)), enumerate(shapes)))
     for (step, exponent), (turn, shape) in places[:trials]:
         # Every second parameter meets every weight of the graph.
         yield Point(top * RANGE ** -float(exponent), shape, max(ranks), graphs[(step + turn) % len(graphs)])
+    stride = RANGE ** (0.8 / (length - 1)) if length > 1 else 1.0
+    for shape in shapes if length > 1 else ():
+        for factor in (stride, 1 / stride):
+            while len(tried) < trials and (end := _end(tried, shape, factor)) is not None:
+                yield replace(end, strength=end.strength * factor)
     others = [(best, rank) for best in _best_of_each_family(tried) for rank in ranks if rank != best.rank]
     for best, rank in others[: trials - len(tried)]:
         # Noise spreads over more directions at a higher rank, and the best strength grows about as its root.
         yield replace(best, rank=rank, strength=best.strength * (rank / best.rank) ** 0.5)
     first = {
-        "strength": RANGE ** (0.4 / (length - 1)) if method.weighted else 1.0,
+        "strength": stride**0.5,
         "graph_weight": 10.0**0.5 if graphs[0] is not None else 1.0,
     }
     ratios = dict.fromkeys(product(shapes, ranks), first)
+    contenders = len(ratios)
     while len(tried) < trials:
-        ranked = _best_of_each_family(tried)[: 2 if len(tried) < DECIDED * trials else 1]
+        ranked = _best_of_each_family(tried)[:contenders]
+        contenders = 2 if len(tried) < DECIDED * trials else 1
         coarse = [best for best in ranked if max(ratios[best.family].values()) > FINEST]
         if not coarse:
             return
@@ -141,6 +153,14 @@ def walk(
                     yield point
             if min((p for p in tried if p.family == best.family), key=lambda p: tried[p]) == best:
                 ratios[best.family] = {name: ratio**0.5 for name, ratio in ratios[best.family].items()}
+
+
+def _end(tried: Mapping[Point, float], shape: Any, factor: float) -> Point | None:
+    """The last point of a path in the direction of a factor, if it is plainly the best of the path."""
+    path = sorted((p for p in tried if p.shape == shape), key=lambda p: p.strength if factor < 1 else -p.strength)
+    if len(path) < 2 or not tried[path[0]] < PLAINLY * min(tried[point] for point in path[1:]):
+        return None
+    return path[0]
 
 
 def _best_of_each_family(tried: Mapping[Point, float]) -> list[Point]:
