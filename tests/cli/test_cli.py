@@ -8,55 +8,16 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import lorank
-from lorank.cli import app
 
 README = Path(__file__).parents[2] / "README.md"
 EXPLICIT = ["--rank", "2", "--lam", "0.5", "--theta", "1", "--biases", "yes"]
 SHELL = [sys.executable, "-c", "from lorank.cli import main; main()"]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        result = CliRunner().invoke(app, [str(word) for word in words])
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result.exit_code, result.stdout, result.stderr
-
-    return run
-
-
-@pytest.fixture
-def fails(run):
-    """Run a command that must fail with code 1 and one sentence."""
-
-    def fails(*words):
-        code, out, err = run(*words)
-        errors = [line for line in err.splitlines() if line.startswith("Error: ")]
-        assert (code, out, len(errors)) == (1, "", 1), (code, out, err)
-        assert "Traceback" not in err
-        return errors[0]
-
-    return fails
-
-
-@pytest.fixture
-def model(run):
-    """A model of made-up ratings, fitted with given parameters."""
-    assert run("sample", "ratings.csv", "--test", "test.csv", "--users", 80, "--films", 40, "--ratings", 1500)[0] == 0
-    code, out, err = run("fit", "ratings.csv", "-o", "model.lorank", "--json", "--validation", "0.1", *EXPLICIT)
-    assert code == 0, err
-    return json.loads(out)
 
 
 def test_fit_says_what_it_guessed_and_did(run, model):
@@ -302,43 +263,6 @@ def test_a_full_disk_leaves_the_old_model(run, model):
     assert not list(Path().glob(".*part"))
 
 
-def test_ctrl_c_saves_a_checkpoint_and_the_same_command_goes_on(run, tmp_path):
-    run("sample", "ratings.csv", "--users", 2000, "--films", 1000, "--ratings", 400_000)
-    words = ["fit", "ratings.csv", "--rank", "60", "--lam", "0.001", "--theta", "1", "--biases", "no", "--tol", "1e-15"]
-    waiting = (
-        "import os, sys, time, signal, threading\n"
-        "from lorank.solvers import base\n"
-        "from lorank.cli import main\n"
-        "append = base.History.append\n"
-        "def interrupt(history, *row):\n"
-        "    append(history, *row)\n"
-        "    if len(history) == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "base.History.append = interrupt\n"
-        "main()\n"
-    )
-    cut = subprocess.run([sys.executable, "-c", waiting, *words], capture_output=True, text=True, timeout=120)
-    assert cut.returncode == 1, cut.stderr
-    assert "the state is in model.lorank.checkpoint. Give the same command again" in cut.stderr
-    assert not Path("model.lorank").exists()
-    assert Path("model.lorank.checkpoint").exists()
-    code, out, err = run(*words[:-2], "--tol", "1e-3", "--json")
-    assert code == 0, err
-    assert "Going on from model.lorank.checkpoint." in err
-    assert json.loads(out)["iterations"] > 3
-    assert not Path("model.lorank.checkpoint").exists()
-
-
-def test_ctrl_c_elsewhere(run, model, monkeypatch):
-    from lorank.io import models
-
-    def interrupt(path):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(models, "load", interrupt)
-    code, _, err = run("inspect", "model.lorank")
-    assert (code, err) == (1, "Interrupted.\n")
-
-
 def test_five_minutes_of_the_readme(tmp_path):
     section = README.read_text().split("## Five minutes")[1].split("\n## ")[0]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL).group(1)
@@ -357,18 +281,3 @@ def test_five_minutes_of_the_readme(tmp_path):
     assert "rmse" in outputs[2]
     assert outputs[3].count("user-0042") == 5
     assert (tmp_path / "predicted.csv").read_text().startswith("user,film,prediction,lower,upper\n")
-
-
-def test_no_bars_where_there_is_no_terminal(monkeypatch, capsys):
-    from lorank.cli import terminal
-
-    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
-    with terminal.Bar("waiting", 2) as bar:
-        time.sleep(0.05)
-        bar.advance(1)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with terminal.Bar("waiting", 2) as bar:
-        time.sleep(0.3)
-        bar.advance(1)
-    assert "waiting" in capsys.readouterr().err

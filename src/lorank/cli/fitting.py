@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lorank.cli.following import Following
 from lorank.cli.terminal import (
     Bar,
     ColOption,
@@ -26,7 +26,6 @@ from lorank.cli.terminal import (
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
     from lorank.observations import Observations
-    from lorank.solvers import Progress
 
 TableArgument = Annotated[
     Path, typer.Argument(help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF.")
@@ -95,13 +94,18 @@ def fit(
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
     held_out = read_validation(validation, columns, delimiter, header, duplicates)
     saved = checkpoint or Path(f"{output}.checkpoint")
-    if saved.exists():
-        say(f"Going on from {saved}.")
     model = MatrixCompletion(**params)
     with Bar(f"Fitting {observations.nnz} entries") as bar, noting_interrupts() as interrupted:
-        model.fit(observations, held_out, callbacks=[_towards(bar, tol, max_seconds)], checkpoint=saved)
+        follow = Following(bar, model, saved if saved.exists() else None)
+        try:
+            model.fit(observations, held_out, callbacks=[follow.iteration], checkpoint=saved, on_trial=follow.trial)
+        except KeyboardInterrupt:
+            interrupted.append(True)
     if interrupted:
-        _tell_how_to_resume(model, saved)
+        state = (
+            f"; the state is in {saved}. Give the same command again to go on from there." if saved.exists() else "."
+        )
+        say(f"Interrupted{state}")
         raise typer.Exit(1)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
@@ -160,40 +164,6 @@ def read_validation(
     if not 0 < share < 1:
         raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
     return share
-
-
-def _towards(bar: Bar, tol: float, max_seconds: float | None) -> Any:
-    """A callback that moves the bar: the logarithm of the objective's change falls about evenly towards that of tol."""
-    objectives: list[float] = []
-    first: list[float] = []
-
-    def move(progress: Progress) -> None:
-        objectives.append(progress.objective)
-        done = 0.0
-        if len(objectives) > 1:
-            before, now = objectives[-2:]
-            change = abs(before - now) / max(abs(before), 1e-300)
-            first.append(max(change, tol))
-            if first[0] > tol > 0 and change > 0:
-                done = math.log(first[0] / max(change, tol)) / math.log(first[0] / tol)
-        if max_seconds:
-            done = max(done, progress.seconds / max_seconds)
-        bar.to(min(max(done, 0.0), 1.0), 1.0, f"Iteration {progress.iteration}, objective {progress.objective:.5g}")
-
-    return move
-
-
-def _tell_how_to_resume(model: MatrixCompletion, saved: Path) -> None:
-    if saved.exists():
-        say(f"Interrupted; the state is in {saved}. Give the same command again to go on from there.")
-        return
-    setting = model.setting_
-    theta = "" if setting.theta is None else f"--theta {setting.theta:g} "
-    biases = "yes" if setting.biases else "no"
-    say(
-        "Interrupted while choosing parameters; nothing was saved. To go on with the best so far, give the same "
-        f"command with --lam {setting.lam:.6g} --rank {setting.rank} {theta}--biases {biases}."
-    )
 
 
 def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def compare(
 
     names = None if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
     observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
-    with Bar("Comparing"):
+    with Bar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
             names,
@@ -161,5 +161,6 @@ def compare(
             seed=seed,
             biases=biases,
             n_jobs=threads,
+            on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
         )
     answer_table({column: comparison[column] for column in comparison.columns}, as_json)

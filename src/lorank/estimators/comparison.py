@@ -17,6 +17,7 @@ from lorank import catalogue
 from lorank.catalogue import Method
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.record import Tell
 from lorank.kernels import Workers
 from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
 from lorank.observations import Observations, observe
@@ -66,6 +67,7 @@ def compare(
     tol: float = 1e-4,
     biases: bool = False,
     n_jobs: int | None = None,
+    on_trial: Tell | None = None,
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
@@ -83,6 +85,8 @@ def compare(
     validation, test : parts of the entries that are held out
     seed : of the splits and the starts
     tol, biases, n_jobs : as for MatrixCompletion
+    on_trial : function of (done, expected), optional
+        Called after each fit.
 
     Returns
     -------
@@ -105,10 +109,12 @@ def compare(
         raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {train.shape[0]} x {train.shape[1]}.")
     top = strongest(train, n_jobs) / 2
     common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
+    searches = [Search(method, train, checked, usable, trials, budget, top, common) for method in chosen]
+    expected, before = sum(len(search.plan()) for search in searches), 0
     rows = []
-    for method in chosen:
-        search = Search(method, train, checked, usable, trials, budget, top, common)
-        rows.append(search.run(tested))
+    for search in searches:
+        rows.append(search.run(tested, on_trial, before, expected))
+        before += len(search.plan())
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
 
 
@@ -136,14 +142,16 @@ class Search:
     top: float
     common: dict[str, Any]
 
-    def run(self, tested: Observations) -> dict[str, Any]:
-        """The row of the method."""
+    def run(self, tested: Observations, tell: Tell | None, before: int, expected: int) -> dict[str, Any]:
+        """The row of the method; `tell` hears how many fits are done, with those before this search."""
         best: MatrixCompletion | None = None
         last: MatrixCompletion | None = None
         best_error, best_parameters = np.inf, None
         done, late, failed = 0, "", ""
         started = time.perf_counter()
-        for parameters, fresh in self.plan():
+        for index, (parameters, fresh) in enumerate(self.plan()):
+            if tell is not None and before + index:
+                tell(before + index, expected)
             left = self.budget - (time.perf_counter() - started)
             if left <= 0:
                 late = f"out of time after {done} trials"

@@ -19,17 +19,15 @@ from lorank.estimators import folding, intervals, running, unseen
 from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import check_parameters
+from lorank.estimators.record import Tell
 from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
 from lorank.observations import Observations, observe
 from lorank.regularizers import GraphLaplacian, KernelPrior
-from lorank.solvers import Callback, Checkpoint, Result
+from lorank.solvers import Callback, Result
 
 Array = npt.NDArray[Any]
-
-# Parameters that may change when a fit goes on from a checkpoint.
-LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "verbose", "unseen")
 
 
 class MatrixCompletion(BaseEstimator):
@@ -170,6 +168,7 @@ class MatrixCompletion(BaseEstimator):
         start: MatrixCompletion | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
+        on_trial: Tell | None = None,
     ) -> MatrixCompletion:
         """Fit the observed entries of X.
 
@@ -184,7 +183,10 @@ class MatrixCompletion(BaseEstimator):
         callbacks : functions of a Progress
             Called after each iteration; one that returns True ends the fit.
         checkpoint : path, optional
-            Saved there from time to time; a fit that was cut off goes on from it and ends as if it had not been.
+            Saved there from time to time; a fit that was cut off goes on from it and ends as if it had not been. One
+            that belongs to other data or parameters is refused.
+        on_trial : function of (done, expected), optional
+            Called after each trial of a search for what is "auto": how many are done, and about how many there will be.
         """
         check_parameters(self)
         observations = observe(X).astype(self.dtype)
@@ -195,11 +197,12 @@ class MatrixCompletion(BaseEstimator):
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
         check_fit_memory(observations, 10 if self.rank == AUTO else int(self.rank), self.dtype)
+        saved = running.checkpoint_of(self, checkpoint, observations, held_out)
         calibrated = None
         factors = None if start is None else start.result_.summary
         if AUTO in (self.lam, self.rank, self.theta, self.biases):
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = running.tune(self, train, part, seed)
+            tuned = running.tune(self, train, part, seed, saved, on_trial)
             setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
             if held_out is None:
                 calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
@@ -208,10 +211,6 @@ class MatrixCompletion(BaseEstimator):
         else:
             theta = None if self.theta is None else float(self.theta)
             setting = Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
-        saved = None
-        if checkpoint is not None:
-            same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
-            saved = Checkpoint(Path(checkpoint), f"{same} {observations!r} {observations.values.sum()}")
         results = [running.solve(self, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(running.solve(self, observations, setting, None, held_out, callbacks, seed=seed + more))
