@@ -171,11 +171,11 @@ def test_trouble_with_tables(fails):
 
 
 def test_a_fit_that_would_not_fit_is_refused(fails, model, monkeypatch):
-    from lorank.linalg import factors
+    from lorank.linalg import memory
 
-    monkeypatch.setattr(factors, "_free_memory", lambda: 50_000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 50_000)
     error = fails("fit", "ratings.csv", *EXPLICIT)
-    assert "Fitting 1337 entries of a 80 x 40 matrix at rank 2 would take" in error
+    assert "Fitting 1337 entries of a 80 x 40 matrix at rank 2 by 'nnfn' would take" in error
     assert "are free" in error
 
 

@@ -191,16 +191,17 @@ class MatrixCompletion(BaseEstimator):
         check_parameters(self)
         observations = observe(X).astype(self.dtype)
         held_out = None
+        automatic = AUTO in (self.lam, self.rank, self.theta, self.biases)
+        check_fit_memory(self, observations, isinstance(validation, float) or (automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        check_fit_memory(observations, 10 if self.rank == AUTO else int(self.rank), self.dtype)
         saved = running.checkpoint_of(self, checkpoint, observations, held_out)
         calibrated = None
         factors = None if start is None else start.result_.summary
-        if AUTO in (self.lam, self.rank, self.theta, self.biases):
+        if automatic:
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
             tuned = running.tune(self, train, part, seed, saved, on_trial)
             setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
