@@ -58,6 +58,18 @@ def test_predict(run, model):
     assert [line["user"] for line in json.loads(out)] == ["user-0001", "nobody"]
 
 
+def test_a_sampled_model_has_error_bars_from_its_file(run, model):
+    code, _, err = run("fit", "ratings.csv", "--method", "bpmf", "-o", "b.lorank")
+    assert code == 0, err
+    assert "Taking rank 10 and biases: bpmf draws its own weights, and nothing is searched." in err
+    assert json.loads(run("inspect", "b.lorank", "--json")[1])["intervals"] is True
+    code, out, err = run("predict", "b.lorank", "test.csv", "--interval", "0.9", "--json")
+    assert code == 0, err
+    stars = [float(line.split(",")[2]) for line in Path("test.csv").read_text().splitlines()[1:]]
+    inside = [line["lower"] <= star <= line["upper"] for line, star in zip(json.loads(out), stars)]
+    assert 0.8 < np.mean(inside) < 0.98
+
+
 def test_predict_can_refuse_unknown_ids(run, fails, model):
     Path("new.csv").write_text("user,film\nnobody,film-001\n")
     assert "Unknown row 'nobody'" in fails("predict", "model.lorank", "new.csv", "--unseen", "error")

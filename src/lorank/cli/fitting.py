@@ -88,6 +88,8 @@ def fit(
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
     }
+    if method == "bpmf":
+        _without_search(params)
     from lorank.estimators import MatrixCompletion
     from lorank.io import models
 
@@ -164,6 +166,18 @@ def read_validation(
     if not 0 < share < 1:
         raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
     return share
+
+
+def _without_search(params: dict[str, Any]) -> None:
+    """The sampler draws its own weights, and is fair at any rank: what is auto is taken as usual, and said so."""
+    usual = {"rank": 10, "biases": True}
+    taken = [name for name in usual if params[name] == "auto"]
+    params |= {name: usual[name] for name in taken} | {"lam": 1.0 if params["lam"] == "auto" else params["lam"]}
+    if taken:
+        said = {"rank": "rank 10", "biases": "biases"}
+        say(
+            f"Taking {' and '.join(said[name] for name in taken)}: bpmf draws its own weights, and nothing is searched."
+        )
 
 
 def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
