@@ -227,6 +227,13 @@ def test_trouble_with_models(fails, model):
         ["fit"],
         ["fit", "a.csv", "--rank", "many"],
         ["fit", "a.csv", "--biases", "perhaps"],
+        ["fit", "a.csv", "--method", "nonsense"],
+        ["fit", "a.csv", "--duplicates", "perhaps"],
+        ["fit", "a.csv", "--seed", "-1"],
+        ["fit", "a.csv", "--threads", "0"],
+        ["fit", "a.csv", "--max-seconds", "0"],
+        ["predict", "model.lorank", "a.csv", "--interval", "2"],
+        ["predict", "model.lorank", "a.csv", "--unseen", "perhaps"],
         ["recommend", "model.lorank"],
         ["similar", "model.lorank", "--row", "a", "--col", "b"],
         ["nonsense"],
@@ -257,6 +264,15 @@ def test_errors_from_a_shell(tmp_path):
     assert "Traceback" in debug.stderr
 
 
+def test_a_place_that_cannot_be_written_is_told_before_the_work(fails):
+    assert "There is no folder nowhere to put m.lorank in; make it first." in fails(
+        "fit", "a.csv", "-o", "nowhere/m.lorank"
+    )
+    Path("folder").mkdir()
+    assert "folder is a folder" in fails("fit", "a.csv", "-o", "folder")
+    assert "There is no folder nowhere to put c in" in fails("fit", "a.csv", "--checkpoint", "nowhere/c")
+
+
 def test_a_full_disk_leaves_the_old_model(run, model):
     """The limit on a file's size stands for the end of the disk: both are an OSError in the middle of a write."""
     before = Path("model.lorank").read_bytes()
@@ -265,10 +281,11 @@ def test_a_full_disk_leaves_the_old_model(run, model):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    words = [*SHELL, "fit", "ratings.csv", "-o", "model.lorank", *EXPLICIT]
+    words = [*SHELL, "fit", "ratings.csv", "-o", "model.lorank", *EXPLICIT[:2]]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     full = subprocess.run(words, capture_output=True, text=True, preexec_fn=little_room, env=environment)
     assert full.returncode == 1, full.stderr
+    assert "Warning: The checkpoint model.lorank.checkpoint cannot be written" in full.stderr
     assert "Error: model.lorank cannot be written" in full.stderr
     assert "Traceback" not in full.stderr
     assert Path("model.lorank").read_bytes() == before

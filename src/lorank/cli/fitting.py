@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
     from lorank.observations import Observations
 
+
+class Duplicates(StrEnum):
+    """What --duplicates may be."""
+
+    error = "error"
+    mean = "mean"
+    last = "last"
+
+
 TableArgument = Annotated[
     Path, typer.Argument(help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF.")
 ]
@@ -37,8 +47,8 @@ ThetaOption = Annotated[
     str | None, typer.Option(help="From 0 (nuclear norm) to 1 (NNFN), or auto, which is NNFN's default.")
 ]
 BiasesOption = Annotated[str, typer.Option(help="yes, no or auto: offsets of rows and columns.")]
-DuplicatesOption = Annotated[str, typer.Option(help="A pair that comes twice: error, mean or last.")]
-MaxSecondsOption = Annotated[float | None, typer.Option(help="Stop after so long.")]
+DuplicatesOption = Annotated[Duplicates, typer.Option(help="What becomes of a pair that comes twice.")]
+MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop after so long.")]
 
 
 def fit(
@@ -55,11 +65,13 @@ def fit(
     validation: Annotated[
         str | None, typer.Option(help="Hold out this share of the entries (0.1), or use this file, to stop by.")
     ] = None,
-    duplicates: DuplicatesOption = "error",
+    duplicates: DuplicatesOption = Duplicates.error,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     max_seconds: MaxSecondsOption = None,
-    tol: Annotated[float, typer.Option(help="Converged when the objective changes by less than this part.")] = 1e-4,
+    tol: Annotated[
+        float, typer.Option(min=0.0, help="Converged when the objective changes by less than this part.")
+    ] = 1e-4,
     float32: Annotated[bool, typer.Option("--float32", help="Half the memory, seven digits.")] = False,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Save here from time to time, and go on from here if it exists.")
@@ -92,11 +104,16 @@ def fit(
         _without_search(params)
     from lorank.estimators import MatrixCompletion
     from lorank.io import models
+    from lorank.io.files import check_place
 
+    # All that can be wrong with the command comes before the table, which may take minutes.
+    model = MatrixCompletion(**params)
+    check_command(model)
+    saved = checkpoint or Path(f"{output}.checkpoint")
+    for place in (output, saved):
+        check_place(place)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
     held_out = read_validation(validation, columns, delimiter, header, duplicates)
-    saved = checkpoint or Path(f"{output}.checkpoint")
-    model = MatrixCompletion(**params)
     with Bar(f"Fitting {observations.nnz} entries") as bar, noting_interrupts() as interrupted:
         follow = Following(bar, model, saved if saved.exists() else None)
         try:
@@ -115,6 +132,19 @@ def fit(
         model.columns_ = columns
     models.save(model, output, data=keep_data)
     answer(_facts(model, output), as_json)
+
+
+def check_command(model: MatrixCompletion) -> None:
+    """Refuse a method that does not exist, or parameters that it cannot have."""
+    from lorank import catalogue
+    from lorank.errors import InputError
+    from lorank.estimators.parameters import check_parameters
+
+    try:
+        catalogue.find(model.method)
+        check_parameters(model)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def read_table(

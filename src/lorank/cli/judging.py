@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.cli.answers import pair_columns
-from lorank.cli.fitting import DuplicatesOption, TableArgument, read_table
+from lorank.cli.fitting import Duplicates, DuplicatesOption, TableArgument, read_table
 from lorank.cli.terminal import (
     Bar,
     ColOption,
@@ -40,7 +40,7 @@ def evaluate(
     relevant: Annotated[
         float | None, typer.Option(help="Values from here on are what a list should hold; else the training mean.")
     ] = None,
-    duplicates: DuplicatesOption = "error",
+    duplicates: DuplicatesOption = Duplicates.error,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
@@ -129,7 +129,7 @@ def compare(
     max_seconds: Annotated[float, typer.Option(help="For each method's search.")] = 60.0,
     test: Annotated[float, typer.Option(min=0.01, max=0.7, help="Share of the entries to judge by.")] = 0.2,
     biases: Annotated[bool, typer.Option(help="Offsets of rows and columns.")] = False,
-    duplicates: DuplicatesOption = "error",
+    duplicates: DuplicatesOption = Duplicates.error,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,

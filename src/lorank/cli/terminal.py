@@ -24,8 +24,8 @@ DelimiterOption = Annotated[str | None, typer.Option(help="What stands between c
 HeaderOption = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns (else 1, 2, ...).")
 ]
-SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
-ThreadsOption = Annotated[int | None, typer.Option(help="Threads; all cores if not given.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
 
 # A bar comes up for what takes longer than this.
 PATIENCE = 1.0

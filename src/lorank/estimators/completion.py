@@ -18,7 +18,7 @@ from lorank.errors import InputError
 from lorank.estimators import folding, intervals, running, unseen
 from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import check_parameters
+from lorank.estimators.parameters import check_parameters, check_rank
 from lorank.estimators.record import Tell
 from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
@@ -190,6 +190,8 @@ class MatrixCompletion(BaseEstimator):
         """
         check_parameters(self)
         observations = observe(X).astype(self.dtype)
+        if self.rank != AUTO:
+            check_rank(int(self.rank), observations.shape)
         held_out = None
         automatic = AUTO in (self.lam, self.rank, self.theta, self.biases)
         check_fit_memory(self, observations, isinstance(validation, float) or (automatic and validation is None))

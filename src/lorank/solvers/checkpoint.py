@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -84,7 +86,10 @@ class Checkpoint:
         Path(self.path).unlink(missing_ok=True)
 
     def _write(self, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Write beside the file, then put it in its place: a crash leaves the old one or the new one, never a half."""
+        """Write beside the file, then put it in its place: a crash leaves the old one or the new one, never a half.
+
+        Hours of work do not end because a disk is full: that is a warning, and the next save tries again.
+        """
         meta = {"fingerprint": self.fingerprint, "carried": self.carried, **meta}
         arrays = {**arrays, **{_CARRIED + name: array for name, array in self.arrays.items()}}
         beside = Path(f"{self.path}.part")
@@ -94,9 +99,13 @@ class Checkpoint:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+            reason = error.strerror or error
+            warnings.warn(
+                f"The checkpoint {self.path} cannot be written ({reason}); the fit goes on without.", stacklevel=2
+            )
         self._last = time.monotonic()
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
