@@ -58,6 +58,16 @@ def test_predict(run, model):
     assert [line["user"] for line in json.loads(out)] == ["user-0001", "nobody"]
 
 
+def test_clip(run, model):
+    for words in (["--interval", "0.9"], []):
+        out = run("predict", "model.lorank", "test.csv", "--json", "--clip", *words)[1]
+        numbers = [line[name] for line in json.loads(out) for name in set(line) - {"user", "film"}]
+        assert min(numbers) >= 0.5
+        assert max(numbers) <= 5
+    free, clipped = (json.loads(run("evaluate", "model.lorank", "test.csv", "--json", *w)[1]) for w in ([], ["--clip"]))
+    assert clipped["rmse"] <= free["rmse"]
+
+
 def test_a_sampled_model_has_error_bars_from_its_file(run, model):
     code, _, err = run("fit", "ratings.csv", "--method", "bpmf", "-o", "b.lorank")
     assert code == 0, err

@@ -10,6 +10,7 @@ import typer
 
 from lorank.cli.terminal import (
     Bar,
+    ClipOption,
     ColOption,
     DelimiterOption,
     HeaderOption,
@@ -49,6 +50,7 @@ def predict(
         float | None,
         typer.Option(min=0.0, max=1.0, help="Also a range that holds this share of the values, such as 0.9."),
     ] = None,
+    clip: ClipOption = False,
     unseen: Annotated[
         Unseen, typer.Option(help="Ids that the model does not know: predict them from what is known, or refuse them.")
     ] = Unseen.bias,
@@ -72,7 +74,7 @@ def predict(
     with Bar("Predicting", table.rows.size) as bar:
         for start in range(0, table.rows.size, BLOCK):
             block = slice(start, start + BLOCK)
-            found = fitted.predict(row_ids[table.rows[block]], col_ids[table.cols[block]], interval)
+            found = fitted.predict(row_ids[table.rows[block]], col_ids[table.cols[block]], interval, clip)
             parts.append(np.atleast_2d(found))
             bar.advance(parts[-1].shape[1])
     predicted = np.concatenate(parts, axis=1)

@@ -11,6 +11,7 @@ from lorank.cli.answers import pair_columns
 from lorank.cli.fitting import Duplicates, DuplicatesOption, TableArgument, read_table
 from lorank.cli.terminal import (
     Bar,
+    ClipOption,
     ColOption,
     DelimiterOption,
     HeaderOption,
@@ -40,6 +41,7 @@ def evaluate(
     relevant: Annotated[
         float | None, typer.Option(help="Values from here on are what a list should hold; else the training mean.")
     ] = None,
+    clip: ClipOption = False,
     duplicates: DuplicatesOption = Duplicates.error,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
@@ -67,7 +69,8 @@ def evaluate(
     again = np.isin(tested, trained).sum()
     if again:
         say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
-    residuals = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64) - known.values
+    predicted = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64)
+    residuals = (np.clip(predicted, *fitted.range_) if clip else predicted) - known.values
     facts: dict[str, Any] = {
         "entries": known.nnz,
         "unknown": unknown,

@@ -24,6 +24,9 @@ DelimiterOption = Annotated[str | None, typer.Option(help="What stands between c
 HeaderOption = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns (else 1, 2, ...).")
 ]
+ClipOption = Annotated[
+    bool, typer.Option("--clip", help="No prediction below the least or above the largest value of the data.")
+]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
 

@@ -102,8 +102,8 @@ class MatrixCompletion(BaseEstimator):
         With "auto", what was tried: a table, with `.to_frame()` and `.plot()`.
     calibration_ : Calibration or None
         What intervals are made of; there is one if a part was held out, by `validation` or by "auto".
-    mean_ : float
-        Mean of the observed values.
+    mean_, range_ : float, (float, float)
+        Mean of the observed values; the least and the largest.
     history_ : dict of arrays
         iteration, seconds, objective, rank, validation.
     result_ : Result
@@ -259,7 +259,9 @@ class MatrixCompletion(BaseEstimator):
     ) -> MatrixCompletion:
         factors = result.summary
         self.observations_, self.setting_, self.result_, self.calibration_ = observations, setting, result, calibration
-        self.mean_ = float(observations.values.mean(dtype=np.float64))
+        values = observations.values
+        self.mean_ = float(values.mean(dtype=np.float64))
+        self.range_ = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
         self.singular_values_ = factors.singular_values()
@@ -268,19 +270,24 @@ class MatrixCompletion(BaseEstimator):
         self.n_iter_ = result.n_iter
         return self
 
-    def predict(self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None) -> Any:
+    def predict(
+        self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None, clip: bool = False
+    ) -> Any:
         """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
 
         With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
-        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`).
+        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`). With clip=True nothing
+        lies outside `range_`: no film gets six stars of five, and no value within it is missed by more.
         """
         check_is_fitted(self)
         left, right = unseen.positions(self, rows, cols)
-        predicted = unseen.predict(self, left, right)
-        if interval is None:
-            return predicted
-        half = intervals.half_width(self, left, right, interval)
-        return predicted, predicted - half, predicted + half
+        answers = [unseen.predict(self, left, right)]
+        if interval is not None:
+            half = intervals.half_width(self, left, right, interval)
+            answers += [answers[0] - half, answers[0] + half]
+        if clip:
+            answers = [np.clip(answer, *self.range_) for answer in answers]
+        return answers[0] if interval is None else tuple(answers)
 
     def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
         """Posterior standard deviation of these entries; with noise, of values that would be observed there.

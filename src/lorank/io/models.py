@@ -83,6 +83,7 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
         "params": _parameters(model),
         "setting": {name: _plain(value) for name, value in vars(model.setting_).items()},
         "mean": float(model.mean_),
+        "range": list(model.range_),
         "calibration": None if calibration is None else int(calibration.count),
         "tuning": [list(map(_plain, vars(trial).values())) for trial in getattr(model, "tuning_", ())],
         "offset": float(factors.offset),
@@ -187,7 +188,8 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> MatrixCompletion:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no data; the saved one takes its place
         model._keep(seen, Setting(**about["setting"]), result, calibration)
-    model.mean_ = float(about["mean"])
+    low, high = about["range"]
+    model.mean_, model.range_ = float(about["mean"]), (float(low), float(high))
     if about["tuning"]:
         model.tuning_ = Trials([Trial(*row) for row in about["tuning"]])
     if about["columns"] is not None:
