@@ -71,7 +71,7 @@ def test_clip(run, model):
 def test_a_sampled_model_has_error_bars_from_its_file(run, model):
     code, _, err = run("fit", "ratings.csv", "--method", "bpmf", "-o", "b.lorank")
     assert code == 0, err
-    assert "Taking rank 10 and biases: bpmf draws its own weights, and nothing is searched." in err
+    assert "Nothing is searched for bpmf, which draws its own weights; it has rank 10 and biases" in err
     assert json.loads(run("inspect", "b.lorank", "--json")[1])["intervals"] is True
     code, out, err = run("predict", "b.lorank", "test.csv", "--interval", "0.9", "--json")
     assert code == 0, err

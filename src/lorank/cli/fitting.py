@@ -126,11 +126,11 @@ def fit(
         )
         say(f"Interrupted{state}")
         raise typer.Exit(1)
-    if checkpoint is None:
-        saved.unlink(missing_ok=True)
     if columns is not None:
         model.columns_ = columns
     models.save(model, output, data=keep_data)
+    if checkpoint is None:
+        saved.unlink(missing_ok=True)
     answer(_facts(model, output), as_json)
 
 
@@ -199,15 +199,10 @@ def read_validation(
 
 
 def _without_search(params: dict[str, Any]) -> None:
-    """The sampler draws its own weights, and is fair at any rank: what is auto is taken as usual, and said so."""
-    usual = {"rank": 10, "biases": True}
-    taken = [name for name in usual if params[name] == "auto"]
-    params |= {name: usual[name] for name in taken} | {"lam": 1.0 if params["lam"] == "auto" else params["lam"]}
-    if taken:
-        said = {"rank": "rank 10", "biases": "biases"}
-        say(
-            f"Taking {' and '.join(said[name] for name in taken)}: bpmf draws its own weights, and nothing is searched."
-        )
+    """What the sampler takes where a parameter is auto: it draws its own weights, and does not mind a rank too high."""
+    usual = {"rank": 10, "biases": True, "lam": 1.0}
+    params |= {name: value for name, value in usual.items() if params[name] == "auto"}
+    say("Nothing is searched for bpmf, which draws its own weights; it has rank 10 and biases unless they are given.")
 
 
 def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
