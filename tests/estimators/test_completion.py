@@ -223,3 +223,20 @@ def test_the_mean_of_several_fits(small_problem, biases):
             refused(small_problem.train)
     with pytest.raises(InputError, match="n_fits must be"):
         MatrixCompletion(n_fits=0).fit(small_problem.train)
+
+
+def test_clipping_keeps_to_the_observed_range_and_never_hurts():
+    rng = np.random.default_rng(0)
+    stars = np.clip(np.round(3 + 1.5 * rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40))), 1, 5)
+    held = rng.random(stars.shape) < 0.3
+    model = MatrixCompletion(rank=2, lam=0.1, biases=True, random_state=0).fit(np.where(held, np.nan, stars), 0.1)
+    rows, cols = np.nonzero(held)
+    free, clipped = model.predict(rows, cols), model.predict(rows, cols, clip=True)
+    assert model.range_ == (1.0, 5.0)
+    assert free.max() > 5.2
+    np.testing.assert_array_equal(clipped, np.clip(free, 1, 5))
+    assert np.mean((clipped - stars[held]) ** 2) < np.mean((free - stars[held]) ** 2)
+    (_, low, high), (_, low_free, high_free) = (model.predict(rows, cols, 0.9, clip=c) for c in (True, False))
+    inside, inside_free = ((a <= stars[held]) & (stars[held] <= b) for a, b in ((low, high), (low_free, high_free)))
+    assert inside[inside_free].all()
+    assert model.fold_in(np.full((1, 40), 3.0)).range_ == (1.0, 5.0)

@@ -81,6 +81,17 @@ def test_ids_that_cannot_be_saved(tmp_path):
         lorank.save(lorank.MatrixCompletion(rank=1, lam=0.1).fit(X), tmp_path / "a.lorank")
 
 
+def test_objects_among_the_parameters_come_back_as_names_or_defaults(tmp_path):
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    params = {"solver": lorank.solvers.Alternating(), "loss": lorank.losses.Huber(delta=2.0), "rank": np.int64(2)}
+    model = lorank.MatrixCompletion(**params, lam=0.1, random_state=np.random.RandomState(0)).fit(X, 0.2)
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    assert (loaded.solver, loaded.loss, loaded.rank, loaded.random_state) == ("auto", "huber", 2, None)
+    assert loaded.predict(0, [1, 2], interval=0.5)[0].shape == (2,)
+    assert loaded.partial_fit(X).n_iter_ > 0
+
+
 def test_size_without_data_is_that_of_the_factors(tmp_path):
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((3000, 900)) < 0.02)
@@ -98,6 +109,52 @@ def test_size_without_data_is_that_of_the_factors(tmp_path):
     lorank.save(model, tmp_path / "b.lorank")
     data = (tmp_path / "b.lorank").stat().st_size - (tmp_path / "a.lorank").stat().st_size
     assert data < 4.2 * model.observations_.nnz + 4096 + 3000  # two bytes for the column, two for the value
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_posterior_keeps_its_error_bars(biases, dtype, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) + 1
+    X[rng.random(X.shape) < 0.5] = np.nan
+    model = lorank.MatrixCompletion("bpmf", rank=2, biases=biases, max_iter=60, dtype=dtype, random_state=0).fit(X)
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    rows, cols = np.nonzero(np.isnan(X))
+    np.testing.assert_array_equal(loaded.predict(rows, cols), model.predict(rows, cols))
+    for noise in (False, True):
+        expected = model.predict_std(rows, cols, noise=noise)
+        np.testing.assert_allclose(loaded.predict_std(rows, cols, noise=noise), expected, rtol=1e-5)
+    for mine, theirs in zip(loaded.predict(rows, cols, interval=0.9), model.predict(rows, cols, interval=0.9)):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    np.testing.assert_array_equal(loaded.factors_[0], model.factors_[0])
+    np.testing.assert_array_equal(loaded.singular_values_, model.singular_values_)
+    assert loaded.rank_ == model.rank_
+    # Forty draws after the burn-in: nothing is kept of the room for more.
+    draws = 40 * (2 + 2 * biases)
+    kept = (40 + 30) * draws * np.dtype(dtype).itemsize + 40 * draws * 4
+    assert (tmp_path / "a.lorank").stat().st_size < kept + 20_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, about: about["posterior"].update(width=100),
+        lambda arrays, about: about["posterior"].update(draws=0),
+        lambda arrays, about: about["posterior"].update(noise_variance=-1.0),
+        lambda arrays, about: arrays.update({"deviations": arrays["deviations"][:, :-1].copy()}),
+        lambda arrays, about: arrays.update({"summary.W": arrays["summary.W"][:-1].copy()}),
+        lambda arrays, about: arrays.update({"summary.H": arrays["summary.H"] * np.nan}),
+        lambda arrays, about: arrays.pop("deviations"),
+    ],
+)
+def test_a_hostile_posterior_is_refused(change, tmp_path):
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    path = tmp_path / "a.lorank"
+    lorank.save(lorank.MatrixCompletion("bpmf", rank=2, max_iter=10, random_state=0).fit(X), path)
+    rewritten(path, change)
+    with pytest.raises(InputError, match="not a model that can be used"):
+        lorank.load(path)
 
 
 def test_a_cut_or_changed_file_is_refused(fitted, tmp_path):

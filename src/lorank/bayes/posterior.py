@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg import Factors, padded_width, truncated_svd
-from lorank.linalg.factors import check_memory
+from lorank.linalg.memory import check_memory
 
 Array = npt.NDArray[Any]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from lorank.cli.terminal import (
     Bar,
+    ClipOption,
     ColOption,
     DelimiterOption,
     HeaderOption,
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="csv, tsv or parquet; standard output if not given.")
 ]
+
+
+class Unseen(StrEnum):
+    """What --unseen may be."""
+
+    bias = "bias"
+    error = "error"
+
+
 # Pairs that are predicted at a time.
 BLOCK = 1 << 20
 
@@ -36,11 +47,13 @@ def predict(
     row: RowOption = None,
     col: ColOption = None,
     interval: Annotated[
-        float | None, typer.Option(help="Also a range that holds this share of the values, such as 0.9.")
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Also a range that holds this share of the values, such as 0.9."),
     ] = None,
+    clip: ClipOption = False,
     unseen: Annotated[
-        str, typer.Option(help="Ids that the model does not know: bias (predict from what is known) or error.")
-    ] = "bias",
+        Unseen, typer.Option(help="Ids that the model does not know: predict them from what is known, or refuse them.")
+    ] = Unseen.bias,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
@@ -51,7 +64,7 @@ def predict(
     from lorank.io import models, tables
     from lorank.io.names import as_model_spells
 
-    fitted = models.load(model).set_params(unseen=unseen)
+    fitted = models.load(model).set_params(unseen=unseen.value)
     names = pair_columns(pairs, fitted, row, col, delimiter, header)
     with Bar(f"Reading {pairs.name}", pairs.stat().st_size) as bar:
         table = tables.read_long(pairs, *names, None, delimiter=delimiter, header=header, advance=bar.advance)
@@ -61,7 +74,7 @@ def predict(
     with Bar("Predicting", table.rows.size) as bar:
         for start in range(0, table.rows.size, BLOCK):
             block = slice(start, start + BLOCK)
-            found = fitted.predict(row_ids[table.rows[block]], col_ids[table.cols[block]], interval)
+            found = fitted.predict(row_ids[table.rows[block]], col_ids[table.cols[block]], interval, clip)
             parts.append(np.atleast_2d(found))
             bar.advance(parts[-1].shape[1])
     predicted = np.concatenate(parts, axis=1)

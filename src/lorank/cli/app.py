@@ -13,7 +13,7 @@ import typer
 
 from lorank.cli import answers, completing, demo, fitting, judging, looking, reproducing, sampling
 from lorank.cli.terminal import say
-from lorank.errors import InputError, MemoryLimitError
+from lorank.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,7 +57,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:  # whoever read our output has gone, as `head` does: nothing is wrong
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
-        except (InputError, MemoryLimitError, ImportError, OSError) as error:
+        except (InputError, MemoryError, ImportError, OSError) as error:
             if _debugging:
                 raise
             say(f"Error: {' '.join(str(error).split())}")

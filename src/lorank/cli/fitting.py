@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lorank.cli.following import Following
 from lorank.cli.terminal import (
     Bar,
     ColOption,
@@ -26,7 +27,15 @@ from lorank.cli.terminal import (
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
     from lorank.observations import Observations
-    from lorank.solvers import Progress
+
+
+class Duplicates(StrEnum):
+    """What --duplicates may be."""
+
+    error = "error"
+    mean = "mean"
+    last = "last"
+
 
 TableArgument = Annotated[
     Path, typer.Argument(help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF.")
@@ -38,8 +47,8 @@ ThetaOption = Annotated[
     str | None, typer.Option(help="From 0 (nuclear norm) to 1 (NNFN), or auto, which is NNFN's default.")
 ]
 BiasesOption = Annotated[str, typer.Option(help="yes, no or auto: offsets of rows and columns.")]
-DuplicatesOption = Annotated[str, typer.Option(help="A pair that comes twice: error, mean or last.")]
-MaxSecondsOption = Annotated[float | None, typer.Option(help="Stop after so long.")]
+DuplicatesOption = Annotated[Duplicates, typer.Option(help="What becomes of a pair that comes twice.")]
+MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop after so long.")]
 
 
 def fit(
@@ -56,11 +65,13 @@ def fit(
     validation: Annotated[
         str | None, typer.Option(help="Hold out this share of the entries (0.1), or use this file, to stop by.")
     ] = None,
-    duplicates: DuplicatesOption = "error",
+    duplicates: DuplicatesOption = Duplicates.error,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     max_seconds: MaxSecondsOption = None,
-    tol: Annotated[float, typer.Option(help="Converged when the objective changes by less than this part.")] = 1e-4,
+    tol: Annotated[
+        float, typer.Option(min=0.0, help="Converged when the objective changes by less than this part.")
+    ] = 1e-4,
     float32: Annotated[bool, typer.Option("--float32", help="Half the memory, seven digits.")] = False,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Save here from time to time, and go on from here if it exists.")
@@ -89,26 +100,51 @@ def fit(
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
     }
+    if method == "bpmf":
+        _without_search(params)
     from lorank.estimators import MatrixCompletion
     from lorank.io import models
+    from lorank.io.files import check_place
 
+    # All that can be wrong with the command comes before the table, which may take minutes.
+    model = MatrixCompletion(**params)
+    check_command(model)
+    saved = checkpoint or Path(f"{output}.checkpoint")
+    for place in (output, saved):
+        check_place(place)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
     held_out = read_validation(validation, columns, delimiter, header, duplicates)
-    saved = checkpoint or Path(f"{output}.checkpoint")
-    if saved.exists():
-        say(f"Going on from {saved}.")
-    model = MatrixCompletion(**params)
     with Bar(f"Fitting {observations.nnz} entries") as bar, noting_interrupts() as interrupted:
-        model.fit(observations, held_out, callbacks=[_towards(bar, tol, max_seconds)], checkpoint=saved)
+        follow = Following(bar, model, saved if saved.exists() else None)
+        try:
+            model.fit(observations, held_out, callbacks=[follow.iteration], checkpoint=saved, on_trial=follow.trial)
+        except KeyboardInterrupt:
+            interrupted.append(True)
     if interrupted:
-        _tell_how_to_resume(model, saved)
+        state = (
+            f"; the state is in {saved}. Give the same command again to go on from there." if saved.exists() else "."
+        )
+        say(f"Interrupted{state}")
         raise typer.Exit(1)
-    if checkpoint is None:
-        saved.unlink(missing_ok=True)
     if columns is not None:
         model.columns_ = columns
     models.save(model, output, data=keep_data)
+    if checkpoint is None:
+        saved.unlink(missing_ok=True)
     answer(_facts(model, output), as_json)
+
+
+def check_command(model: MatrixCompletion) -> None:
+    """Refuse a method that does not exist, or parameters that it cannot have."""
+    from lorank import catalogue
+    from lorank.errors import InputError
+    from lorank.estimators.parameters import check_parameters
+
+    try:
+        catalogue.find(model.method)
+        check_parameters(model)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def read_table(
@@ -162,38 +198,11 @@ def read_validation(
     return share
 
 
-def _towards(bar: Bar, tol: float, max_seconds: float | None) -> Any:
-    """A callback that moves the bar: the logarithm of the objective's change falls about evenly towards that of tol."""
-    objectives: list[float] = []
-    first: list[float] = []
-
-    def move(progress: Progress) -> None:
-        objectives.append(progress.objective)
-        done = 0.0
-        if len(objectives) > 1:
-            before, now = objectives[-2:]
-            change = abs(before - now) / max(abs(before), 1e-300)
-            first.append(max(change, tol))
-            if first[0] > tol > 0 and change > 0:
-                done = math.log(first[0] / max(change, tol)) / math.log(first[0] / tol)
-        if max_seconds:
-            done = max(done, progress.seconds / max_seconds)
-        bar.to(min(max(done, 0.0), 1.0), 1.0, f"Iteration {progress.iteration}, objective {progress.objective:.5g}")
-
-    return move
-
-
-def _tell_how_to_resume(model: MatrixCompletion, saved: Path) -> None:
-    if saved.exists():
-        say(f"Interrupted; the state is in {saved}. Give the same command again to go on from there.")
-        return
-    setting = model.setting_
-    theta = "" if setting.theta is None else f"--theta {setting.theta:g} "
-    biases = "yes" if setting.biases else "no"
-    say(
-        "Interrupted while choosing parameters; nothing was saved. To go on with the best so far, give the same "
-        f"command with --lam {setting.lam:.6g} --rank {setting.rank} {theta}--biases {biases}."
-    )
+def _without_search(params: dict[str, Any]) -> None:
+    """What the sampler takes where a parameter is auto: it draws its own weights, and does not mind a rank too high."""
+    usual = {"rank": 10, "biases": True, "lam": 1.0}
+    params |= {name: value for name, value in usual.items() if params[name] == "auto"}
+    say("Nothing is searched for bpmf, which draws its own weights; it has rank 10 and biases unless they are given.")
 
 
 def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.cli.answers import pair_columns
-from lorank.cli.fitting import DuplicatesOption, TableArgument, read_table
+from lorank.cli.fitting import Duplicates, DuplicatesOption, TableArgument, read_table
 from lorank.cli.terminal import (
     Bar,
+    ClipOption,
     ColOption,
     DelimiterOption,
     HeaderOption,
@@ -40,7 +41,8 @@ def evaluate(
     relevant: Annotated[
         float | None, typer.Option(help="Values from here on are what a list should hold; else the training mean.")
     ] = None,
-    duplicates: DuplicatesOption = "error",
+    clip: ClipOption = False,
+    duplicates: DuplicatesOption = Duplicates.error,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
@@ -67,7 +69,8 @@ def evaluate(
     again = np.isin(tested, trained).sum()
     if again:
         say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
-    residuals = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64) - known.values
+    predicted = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64)
+    residuals = (np.clip(predicted, *fitted.range_) if clip else predicted) - known.values
     facts: dict[str, Any] = {
         "entries": known.nnz,
         "unknown": unknown,
@@ -125,11 +128,11 @@ def compare(
     col: ColOption = None,
     value: ValueOption = None,
     ranks: Annotated[str, typer.Option(help="Ranks to try, with commas between.")] = "5,10",
-    trials: Annotated[int, typer.Option(min=1, help="Fits for each method, at most.")] = 24,
+    trials: Annotated[int, typer.Option(min=1, help="Fits for each method, at most.")] = 32,
     max_seconds: Annotated[float, typer.Option(help="For each method's search.")] = 60.0,
     test: Annotated[float, typer.Option(min=0.01, max=0.7, help="Share of the entries to judge by.")] = 0.2,
     biases: Annotated[bool, typer.Option(help="Offsets of rows and columns.")] = False,
-    duplicates: DuplicatesOption = "error",
+    duplicates: DuplicatesOption = Duplicates.error,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,
@@ -150,7 +153,7 @@ def compare(
 
     names = None if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
     observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
-    with Bar("Comparing"):
+    with Bar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
             names,
@@ -161,5 +164,6 @@ def compare(
             seed=seed,
             biases=biases,
             n_jobs=threads,
+            on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
         )
     answer_table({column: comparison[column] for column in comparison.columns}, as_json)

@@ -36,7 +36,7 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         "seconds": result.seconds,
         "objective": result.objective,
         "mean": fitted.mean_,
-        "intervals": fitted.calibration_ is not None,
+        "intervals": fitted.calibration_ is not None or fitted.method == "bpmf",
         "trials": len(getattr(fitted, "tuning_", ())),
     }
     if hasattr(fitted, "columns_"):

@@ -7,6 +7,7 @@ import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +24,11 @@ DelimiterOption = Annotated[str | None, typer.Option(help="What stands between c
 HeaderOption = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns (else 1, 2, ...).")
 ]
-SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
-ThreadsOption = Annotated[int | None, typer.Option(help="Threads; all cores if not given.")]
+ClipOption = Annotated[
+    bool, typer.Option("--clip", help="No prediction below the least or above the largest value of the data.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.")]
 
 # A bar comes up for what takes longer than this.
 PATIENCE = 1.0
@@ -91,6 +95,7 @@ class Bar:
 
     def __init__(self, text: str, total: float | None = None) -> None:
         self._text, self._total, self._done = text, total, 0.0
+        self._begun = self._moved = time.monotonic()
         self._shown: Any = None
         self._task: Any = None
         self._timer = threading.Timer(PATIENCE, self._show)
@@ -114,25 +119,53 @@ class Bar:
         """So much is done in all."""
         self._done, self._total = done, self._total if total is None else total
         self._text = self._text if text is None else text
+        self._moved = time.monotonic()
         if self._shown is not None:
             self._shown.update(self._task, completed=self._done, total=self._total, description=self._text)
 
+    def begin(self, text: str) -> None:
+        """Another part begins, with a pace of its own."""
+        self.to(0.0, 1.0, text)
+        self._begun = self._moved
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left at the pace so far; None while that is not known."""
+        if not (self._total and self._done):
+            return None
+        whole = (self._moved - self._begun) * self._total / self._done
+        return max(0.0, whole - (time.monotonic() - self._begun))
+
     def _show(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+        from rich.text import Text
+
+        bar = self
+
+        class TimeLeft(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                seconds = bar.left
+                return Text("" if seconds is None else f"about {clock_time(seconds)} left", "cyan")
 
         shown = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = shown.add_task(self._text, total=self._total, completed=int(self._done))
+        self._task = shown.add_task(self._text, total=self._total)
+        shown.update(self._task, completed=self._done)
         shown.start()
         self._shown = shown
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as 0:07 or 1:02:03."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 @contextmanager

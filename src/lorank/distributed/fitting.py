@@ -105,9 +105,8 @@ def fit(
                 regularizer = chosen.build_regularizer(lam=weight, theta=theta)
                 return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
 
-            about = (
-                f"{files} {entries} {columns} {method} {rank} {weights} {theta} {biases} {validation} {seed} {dtype}"
-            )
+            about = {"data": (files, entries, columns), "method": method, "rank": rank, "lam": weights, "theta": theta}
+            about |= {"biases": biases, "validation": validation, "seed": seed, "dtype": dtype}
             saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
             held_out: Any = HELD_OUT if validation else None
             result, best = _path(problem, weights, Stopping(tol, max_iter), held_out, callbacks, saved, seed)

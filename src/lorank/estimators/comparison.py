@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lorank import catalogue
 from lorank.catalogue import Method
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.record import Tell
 from lorank.estimators.searching import FAILURES, search
 from lorank.estimators.tuning import lam_max
 from lorank.observations import Observations, observe
@@ -54,6 +56,7 @@ def compare(
     tol: float = 1e-4,
     biases: bool = False,
     n_jobs: int | None = None,
+    on_trial: Tell | None = None,
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
@@ -71,6 +74,8 @@ def compare(
     validation, test : parts of the entries that are held out
     seed : of the splits and the starts
     tol, biases, n_jobs : as for MatrixCompletion
+    on_trial : function of (done, expected), optional
+        Called after each fit.
 
     Returns
     -------
@@ -92,8 +97,18 @@ def compare(
     if not usable:
         raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {rest.shape[0]} x {rest.shape[1]}.")
     common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
-    rows = [row_of(method, *parts, tested, usable, trials, budget, common) for method in chosen]
+    # A method without a weight has a fit for each rank.
+    expected = [trials if method.weighted else len(usable) for method in chosen]
+    rows = []
+    for index, method in enumerate(chosen):
+        tell = None if on_trial is None else partial(_tell, on_trial, sum(expected[:index]), sum(expected))
+        rows.append(row_of(method, *parts, tested, usable, trials, budget, common, tell))
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
+
+
+def _tell(on_trial: Tell, before: int, expected: int, done: int) -> None:
+    if before + done:
+        on_trial(before + done, expected)
 
 
 def row_of(
@@ -105,13 +120,20 @@ def row_of(
     trials: int,
     budget: float,
     common: dict[str, Any],
+    tell: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """The row of one method: the best of its fits on the validation part, judged once on the test part."""
+    """The row of one method: the best of its fits on the validation part, judged once on the test part.
+
+    `tell` hears before each fit how many are done.
+    """
     best: MatrixCompletion | None = None
-    best_error = np.inf
+    best_error, done = np.inf, 0
 
     def error(parameters: Mapping[str, Any], seconds: float) -> float:
-        nonlocal best, best_error
+        nonlocal best, best_error, done
+        if tell is not None:
+            tell(done)
+        done += 1
         model = MatrixCompletion(method.name, **parameters, **common, max_seconds=seconds).fit(train)
         reached = -model.score(checked)
         if reached < best_error:

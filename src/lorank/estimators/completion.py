@@ -18,18 +18,16 @@ from lorank.errors import InputError
 from lorank.estimators import folding, intervals, running, unseen
 from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import check_parameters
+from lorank.estimators.parameters import check_parameters, check_rank
+from lorank.estimators.record import Tell
 from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
 from lorank.observations import Observations, observe
 from lorank.regularizers import GraphLaplacian, KernelPrior
-from lorank.solvers import Callback, Checkpoint, Result
+from lorank.solvers import Callback, Result
 
 Array = npt.NDArray[Any]
-
-# Parameters that may change when a fit goes on from a checkpoint.
-LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "verbose", "unseen")
 
 
 class MatrixCompletion(BaseEstimator):
@@ -104,8 +102,8 @@ class MatrixCompletion(BaseEstimator):
         With "auto", what was tried: a table, with `.to_frame()` and `.plot()`.
     calibration_ : Calibration or None
         What intervals are made of; there is one if a part was held out, by `validation` or by "auto".
-    mean_ : float
-        Mean of the observed values.
+    mean_, range_ : float, (float, float)
+        Mean of the observed values; the least and the largest.
     history_ : dict of arrays
         iteration, seconds, objective, rank, validation.
     result_ : Result
@@ -170,6 +168,7 @@ class MatrixCompletion(BaseEstimator):
         start: MatrixCompletion | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
+        on_trial: Tell | None = None,
     ) -> MatrixCompletion:
         """Fit the observed entries of X.
 
@@ -184,22 +183,29 @@ class MatrixCompletion(BaseEstimator):
         callbacks : functions of a Progress
             Called after each iteration; one that returns True ends the fit.
         checkpoint : path, optional
-            Saved there from time to time; a fit that was cut off goes on from it and ends as if it had not been.
+            Saved there from time to time; a fit that was cut off goes on from it and ends as if it had not been. One
+            that belongs to other data or parameters is refused.
+        on_trial : function of (done, expected), optional
+            Called after each trial of a search for what is "auto": how many are done, and about how many there will be.
         """
         check_parameters(self)
         observations = observe(X).astype(self.dtype)
+        if self.rank != AUTO:
+            check_rank(int(self.rank), observations.shape)
         held_out = None
+        automatic = AUTO in (self.lam, self.rank, self.theta, self.biases)
+        check_fit_memory(self, observations, isinstance(validation, float) or (automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        check_fit_memory(observations, 10 if self.rank == AUTO else int(self.rank), self.dtype)
+        saved = running.checkpoint_of(self, checkpoint, observations, held_out)
         calibrated = None
         factors = None if start is None else start.result_.summary
-        if AUTO in (self.lam, self.rank, self.theta, self.biases):
+        if automatic:
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = running.tune(self, train, part, seed)
+            tuned = running.tune(self, train, part, seed, saved, on_trial)
             setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
             if held_out is None:
                 calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
@@ -208,10 +214,6 @@ class MatrixCompletion(BaseEstimator):
         else:
             theta = None if self.theta is None else float(self.theta)
             setting = Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
-        saved = None
-        if checkpoint is not None:
-            same = {name: value for name, value in self.get_params().items() if name not in LIMITS}
-            saved = Checkpoint(Path(checkpoint), f"{same} {observations!r} {observations.values.sum()}")
         results = [running.solve(self, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(running.solve(self, observations, setting, None, held_out, callbacks, seed=seed + more))
@@ -257,7 +259,9 @@ class MatrixCompletion(BaseEstimator):
     ) -> MatrixCompletion:
         factors = result.summary
         self.observations_, self.setting_, self.result_, self.calibration_ = observations, setting, result, calibration
-        self.mean_ = float(observations.values.mean(dtype=np.float64))
+        values = observations.values
+        self.mean_ = float(values.mean(dtype=np.float64))
+        self.range_ = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
         self.singular_values_ = factors.singular_values()
@@ -266,19 +270,24 @@ class MatrixCompletion(BaseEstimator):
         self.n_iter_ = result.n_iter
         return self
 
-    def predict(self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None) -> Any:
+    def predict(
+        self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None, clip: bool = False
+    ) -> Any:
         """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
 
         With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
-        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`).
+        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`). With clip=True nothing
+        lies outside `range_`: no film gets six stars of five, and no value within it is missed by more.
         """
         check_is_fitted(self)
         left, right = unseen.positions(self, rows, cols)
-        predicted = unseen.predict(self, left, right)
-        if interval is None:
-            return predicted
-        half = intervals.half_width(self, left, right, interval)
-        return predicted, predicted - half, predicted + half
+        answers = [unseen.predict(self, left, right)]
+        if interval is not None:
+            half = intervals.half_width(self, left, right, interval)
+            answers += [answers[0] - half, answers[0] + half]
+        if clip:
+            answers = [np.clip(answer, *self.range_) for answer in answers]
+        return answers[0] if interval is None else tuple(answers)
 
     def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
         """Posterior standard deviation of these entries; with noise, of values that would be observed there.

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from lorank import frames
 from lorank.estimators.completion import MatrixCompletion
-from lorank.linalg.factors import check_memory
+from lorank.linalg.memory import check_memory
 
 
 def complete(X: Any, **params: Any) -> Any:

@@ -43,9 +43,9 @@ def fold_in(model: MatrixCompletion, X_new: Any, axis: int) -> MatrixCompletion:
     result = Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History())
     new = copy(model)
     calibration = model.calibration_ and model.calibration_.for_new(axis, factors.shape[axis])
-    mean = model.mean_
+    mean, extent = model.mean_, model.range_
     new._keep(observations.astype(factors.dtype), model.setting_, result, calibration)
-    new.mean_ = mean
+    new.mean_, new.range_ = mean, extent
     return new
 
 

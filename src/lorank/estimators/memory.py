@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
-from lorank.linalg.factors import check_memory, padded_width
+from lorank.bayes import BPMF
+from lorank.estimators.running import build_solver
+from lorank.estimators.setting import AUTO
+from lorank.linalg import padded_width
+from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
+from lorank.solvers import DCA, PALM, Alternating, ProximalGradient, SoftImputeALS
 
-# Padded factors that an accelerated solver holds at once: the point, the one before, the extrapolated one, the next,
-# and the best one so far, with room for one more.
-COPIES = 6
+if TYPE_CHECKING:
+    from lorank.estimators.completion import MatrixCompletion
+
+# What each kind of solver holds at once, as measured: padded factors, and arrays of a number for each entry beside the
+# entries by columns.
+HELD: dict[type, tuple[float, float]] = {
+    Alternating: (4.5, 0.0),
+    PALM: (8.0, 3.0),
+    SoftImputeALS: (6.0, 3.0),
+    ProximalGradient: (8.0, 12.0),
+    DCA: (9.5, 17.0),
+    BPMF: (6.0, 1.0),
+}
+# Arrays of a number for each entry that a held-out part costs: the entries that are left, and the draw of the others.
+SPLITTING = 5
+# The rank that is counted with if it is to be found.
+USUAL_RANK = 10
 
 
-def fit_memory(shape: tuple[int, int], entries: int, rank: int, dtype: str = "float64") -> int:
-    """Bytes that a fit allocates beside the observations themselves.
-
-    The entries by columns (an index and a value each), residuals, pointers, and COPIES of the factors.
-    """
-    item = np.dtype(dtype).itemsize
+def fit_memory(model: MatrixCompletion, shape: tuple[int, int], entries: int, splits: bool = False) -> int:
+    """Bytes that a fit allocates beside the observations themselves; `splits` if it holds out a part of them."""
+    solver: Any = build_solver(model)
+    rank = USUAL_RANK if model.rank == AUTO else int(model.rank)
+    item = np.dtype(model.dtype).itemsize
     index = 4 if max(shape) <= np.iinfo(np.int32).max else 8
-    return entries * (index + 2 * item) + sum(shape) * (8 + COPIES * padded_width(rank) * item)
+    copies, arrays = next((HELD[kind] for kind in type(solver).__mro__ if kind in HELD), HELD[Alternating])
+    copies += 2 * (model.n_fits - 1)
+    # By columns an entry is an index and a value, and where it stands by rows.
+    each = 2 * index + item + (arrays + SPLITTING * splits) * item
+    needed = entries * each + sum(shape) * (8 + copies * padded_width(rank) * item)
+    if isinstance(solver, BPMF):
+        m, n = shape
+        needed += (2 * m + n) * padded_width(solver.kept * (rank + 2 * bool(model.biases))) * item
+    return int(needed)
 
 
-def check_fit_memory(observations: Observations, rank: int, dtype: str = "float64") -> None:
+def check_fit_memory(model: MatrixCompletion, observations: Observations, splits: bool) -> None:
     """Refuse a fit that would not fit, rather than be killed in the middle of it."""
     m, n = observations.shape
-    needed = fit_memory((m, n), observations.nnz, rank, dtype)
+    needed = fit_memory(model, (m, n), observations.nnz, splits)
+    rank = "" if model.rank == AUTO else f" at rank {model.rank}"
     check_memory(
         needed,
-        f"Fitting {observations.nnz} entries of a {m} x {n} matrix at rank {rank}",
+        f"Fitting {observations.nnz} entries of a {m} x {n} matrix{rank} by {model.method!r}",
         "lower the rank or use float32",
     )

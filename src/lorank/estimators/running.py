@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lorank import catalogue, losses, solvers
@@ -12,6 +14,7 @@ from lorank.estimators import tuning
 from lorank.estimators.backends import opened
 from lorank.estimators.parameters import check_rank
 from lorank.estimators.progress import ProgressLine
+from lorank.estimators.record import Tell
 from lorank.estimators.setting import Setting, prepared
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
@@ -21,6 +24,26 @@ from lorank.solvers import Callback, Checkpoint, Result, Stopping
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion
+
+
+# Parameters that may change when a fit goes on from a checkpoint.
+LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "verbose", "unseen")
+
+
+def checkpoint_of(
+    model: MatrixCompletion, path: str | Path | None, observations: Observations, held_out: Observations | None
+) -> Checkpoint | None:
+    """The checkpoint of a fit at this path, which knows what is fitted to what."""
+    if path is None:
+        return None
+    about = {name: value for name, value in model.get_params().items() if name not in LIMITS}
+    about["data"] = f"{observations!r} {_checksum(observations)}"
+    about["validation"] = None if held_out is None else f"{held_out!r} {_checksum(held_out)}"
+    return Checkpoint(Path(path), about)
+
+
+def _checksum(observations: Observations) -> int:
+    return zlib.crc32(observations.values.data, zlib.crc32(observations.cols.data))
 
 
 def build_problem(model: MatrixCompletion, observations: Observations, setting: Setting) -> Problem:
@@ -40,7 +63,14 @@ def build_solver(model: MatrixCompletion) -> Any:
     return catalogue.find(model.method).build_solver(model.solver, sides)
 
 
-def tune(model: MatrixCompletion, train: Observations, held_out: Observations, seed: int) -> tuning.Tuned:
+def tune(
+    model: MatrixCompletion,
+    train: Observations,
+    held_out: Observations,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    tell: Tell | None = None,
+) -> tuning.Tuned:
     """Choose whatever is "auto"."""
     seconds = None if model.max_seconds is None else model.max_seconds / 2
     wanted = tuning.wanted(catalogue.find(model.method), model.lam, model.rank, model.theta, model.biases)
@@ -53,7 +83,7 @@ def tune(model: MatrixCompletion, train: Observations, held_out: Observations, s
         return build_problem(model, observations, setting)
 
     with one_blas_thread():
-        return tuning.tune(wanted, problem, solver, train, held_out, seed, seconds)
+        return tuning.tune(wanted, problem, solver, train, held_out, seed, seconds, checkpoint, tell)
 
 
 def solve(

@@ -25,16 +25,15 @@ from scipy.sparse.linalg import svds
 
 from lorank.catalogue import Method
 from lorank.errors import InputError
+from lorank.estimators.record import SETTLED, Point, Record, Tell
 from lorank.estimators.setting import AUTO, Setting
 from lorank.estimators.trials import Trial, Trials
 from lorank.linalg import Factors
 from lorank.linalg.narrowing import narrowed, without_biases
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
+from lorank.solvers import Checkpoint, Progress, Result, Solver, Status, Stopping, solve
 
-# A change of the held-out error by less than this part of it is no change.
-SETTLED = 2e-4
 # A trial is given up when it would lose by this part even if four times its last gain were still to come.
 BEHIND, PROSPECT = 1e-3, 4.0
 # Sweeps of one trial: a random start may hold still at first, and one that needs more than the most has a flat end.
@@ -72,16 +71,6 @@ class Tuned:
     interrupted: bool
 
 
-@dataclass(frozen=True)
-class _Point:
-    setting: Setting
-    error: float
-    result: Result
-
-    def beats(self, other: _Point) -> bool:
-        return self.error < (1 - SETTLED) * other.error
-
-
 def wanted(method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Wanted:
     """What to search, from an estimator's parameters, any of them "auto"."""
     if theta == AUTO and "theta" not in method.parameters:
@@ -108,6 +97,8 @@ def tune(
     held_out: Observations,
     seed: int,
     max_seconds: float | None = None,
+    checkpoint: Checkpoint | None = None,
+    tell: Tell | None = None,
 ) -> Tuned:
     """Search whatever is None in `wanted`; the same seed and data give the same path.
 
@@ -118,31 +109,34 @@ def tune(
     train, held_out : Observations
     max_seconds : float, optional
         The search ends with the best it has after this time.
+    checkpoint : Checkpoint, optional
+        Trials are kept there; a search that was cut off goes on from it.
+    tell : function of (done, expected), optional
+        Called after each trial.
     """
-    search = _Search(build, solver, train, held_out, seed, max_seconds)
-    biases = wanted.biases is not False
     fixed = wanted.lam is not None
     most = min(train.shape)
     rank = min(FIRST_RANK, most) if wanted.rank is None else max(wanted.rank // 2, min(wanted.rank, FIRST_RANK))
-    theta = 0.5 if isinstance(wanted.theta, str) else wanted.theta
-    top = wanted.lam if wanted.lam is not None else lam_max(train, biases)
-    best = search.walk(Setting(top, rank, theta, biases), fixed)
-    if wanted.rank is None:
-        for factor in (2.0, 0.5):
-            better = search.climb(best, factor, most, fixed)
-            if better is not best:
-                best = better
-                break
-        best = search.below_gap(best, fixed)
-    elif rank != wanted.rank:
-        best = search.around(_at_rank(best, wanted.rank, fixed), fixed, None)
-    if wanted.theta == AUTO:
-        best = search.best_of(best, (replace(best.setting, theta=theta) for theta in THETAS))
-    if not fixed:
-        best = search.between(best)
-    if wanted.biases is None:
-        best = search.best_of(best, [replace(best.setting, biases=False)])
-    return Tuned(best.setting, best.result, Trials(search.trials).choosing(best.setting), search.interrupted)
+    stages = {
+        "walk": 1 if fixed else 6,
+        "rank": 7 if wanted.rank is None else 2 * (rank != wanted.rank),
+        "theta": 2 * (wanted.theta == AUTO),
+        "lam": 0 if fixed else 2,
+        "biases": int(wanted.biases is None),
+    }
+    record = Record(checkpoint, tell, stages)
+    best = record.settled()
+    if best is not None:
+        return Tuned(best.setting, best.result, Trials(record.trials).choosing(best.setting), False)
+    search = _Search(build, solver, train, held_out, seed, max_seconds, record)
+    try:
+        best = search.run(wanted, rank, most, fixed)
+        if not search.interrupted:
+            record.settle(best)
+    except KeyboardInterrupt:  # between two trials; within one it ends that trial
+        record.save()
+        raise
+    return Tuned(best.setting, best.result, Trials(record.trials).choosing(best.setting), search.interrupted)
 
 
 def lam_max(observations: Observations, centred: bool) -> float:
@@ -160,7 +154,7 @@ def lam_max(observations: Observations, centred: bool) -> float:
     return float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
 
 
-def _at_rank(best: _Point, rank: int, fixed: bool) -> Setting:
+def _at_rank(best: Point, rank: int, fixed: bool) -> Setting:
     """The setting to try first at another rank."""
     lam = best.setting.lam * (1.0 if fixed else math.sqrt(rank / best.setting.rank))
     return replace(best.setting, rank=rank, lam=lam)
@@ -177,18 +171,51 @@ class _Search:
         held_out: Observations,
         seed: int,
         max_seconds: float | None,
+        record: Record,
     ) -> None:
         self.build, self.solver, self.train, self.held_out, self.seed = build, solver, train, held_out, seed
         self.deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
-        self.trials: list[Trial] = []
+        self.record = record
         self.interrupted = False
+        self.widest: Point | None = None
 
     @property
     def over(self) -> bool:
         return self.interrupted or time.perf_counter() > self.deadline
 
-    def attempt(self, setting: Setting, start: Factors | None, rival: _Point | None = None) -> _Point:
+    def run(self, wanted: Wanted, rank: int, most: int, fixed: bool) -> Point:
+        """All stages; the best point."""
+        biases = wanted.biases is not False
+        theta = 0.5 if isinstance(wanted.theta, str) else wanted.theta
+        self.record.begin("walk")
+        top = wanted.lam if wanted.lam is not None else lam_max(self.train, biases)
+        best = self.walk(Setting(top, rank, theta, biases), fixed)
+        self.record.begin("rank")
+        if wanted.rank is None:
+            for factor in (2.0, 0.5):
+                better = self.climb(best, factor, most, fixed)
+                if better is not best:
+                    best = better
+                    break
+            best = self.below_gap(best, fixed)
+        elif rank != wanted.rank:
+            best = self.around(_at_rank(best, wanted.rank, fixed), fixed, None)
+        self.record.begin("theta")
+        if wanted.theta == AUTO:
+            best = self.best_of(best, (replace(best.setting, theta=theta) for theta in THETAS))
+        self.record.begin("lam")
+        if not fixed:
+            best = self.between(best)
+        self.record.begin("biases")
+        if wanted.biases is None:
+            best = self.best_of(best, [replace(best.setting, biases=False)])
+        return best
+
+    def attempt(self, setting: Setting, start: Factors | None, rival: Point | None = None) -> Point:
         """Fit one setting, from these factors, until the held-out error settles or has lost against the rival's."""
+        known = self.record.known(setting)
+        if known is not None:
+            return self.record.add(*known)
         began = time.perf_counter()
         problem = self.build(self.train, setting)
         if start is not None and start.biased and not setting.biases:
@@ -203,26 +230,26 @@ class _Search:
             callbacks=[watch],
             seed=self.seed,
         )
-        self.interrupted |= result.status is Status.STOPPED and not watch.stopped
+        if result.status is Status.STOPPED and not watch.stopped:
+            self.interrupted = True
+            self.record.cut_off()
         seconds = time.perf_counter() - began
-        self.trials.append(
-            Trial(setting.lam, setting.rank, setting.theta, setting.biases, watch.error, result.n_iter, seconds)
-        )
-        return _Point(setting, watch.error, result)
+        trial = Trial(setting.lam, setting.rank, setting.theta, setting.biases, watch.error, result.n_iter, seconds)
+        return self.record.add(trial, Point(setting, watch.error, result))
 
-    def walk(self, setting: Setting, fixed: bool) -> _Point:
+    def walk(self, setting: Setting, fixed: bool) -> Point:
         """Down from this setting's lam until the error rises or stays; the best point."""
         best = point = self.attempt(setting, None)
         while not (fixed or self.over) and point.setting.lam > LOWEST * setting.lam:
             lam = point.setting.lam / COARSE
             point = self.attempt(replace(point.setting, lam=lam), point.result.factors, best)
             # Near the top everything is shrunk to nothing: the first steps need not be better.
-            if not point.beats(best) and len(self.trials) > 2:
+            if not point.beats(best) and len(self.record.trials) > 2:
                 break
             best = point
         return min(best, point, key=lambda p: p.error)
 
-    def climb(self, best: _Point, factor: float, most: int, fixed: bool) -> _Point:
+    def climb(self, best: Point, factor: float, most: int, fixed: bool) -> Point:
         """Multiply the rank by this factor as long as it pays; of two ranks that are as good, the smaller one."""
         while not self.over and 1 <= (rank := int(best.setting.rank * factor)) <= most:
             point = self.around(_at_rank(best, rank, fixed), fixed, best)
@@ -231,7 +258,7 @@ class _Search:
             best = point
         return best
 
-    def around(self, setting: Setting, fixed: bool, rival: _Point | None, start: Factors | None = None) -> _Point:
+    def around(self, setting: Setting, fixed: bool, rival: Point | None, start: Factors | None = None) -> Point:
         """A setting, then, unless it has lost already, its lam down, or else up, while that helps."""
         first = best = self.attempt(setting, start, rival)
         if fixed or (rival is not None and first.error > (1 + BEHIND) * rival.error):
@@ -248,8 +275,9 @@ class _Search:
                 break
         return best
 
-    def below_gap(self, best: _Point, fixed: bool) -> _Point:
+    def below_gap(self, best: Point, fixed: bool) -> Point:
         """The rank below the widest gap between singular values, if it does as well."""
+        self.widest = best  # held, for a search that is resumed later looks at its spectrum again
         sigma = best.result.factors.singular_values()
         ratios = sigma[:-1] / np.maximum(sigma[1:], 1e-12 * sigma[0] + 1e-300)
         if self.over or not ratios.size or ratios.max() < GAP:
@@ -260,9 +288,9 @@ class _Search:
         # Of two that are as good, the smaller one.
         return best if best.beats(point) else point
 
-    def between(self, best: _Point) -> _Point:
+    def between(self, best: Point) -> Point:
         """lam between the steps: the vertex of the parabola through the errors, over log lam, of the nearest trials."""
-        same = [t for t in self.trials if replace(t.setting, lam=best.setting.lam) == best.setting]
+        same = [t for t in self.record.trials if replace(t.setting, lam=best.setting.lam) == best.setting]
         known = {math.log(trial.lam): trial.error for trial in same}
         middle = math.log(best.setting.lam)
         for side in (-1, 1):
@@ -281,7 +309,7 @@ class _Search:
             return best
         return self.best_of(best, [replace(best.setting, lam=float(np.exp(vertex)))])
 
-    def best_of(self, best: _Point, others: Iterable[Setting]) -> _Point:
+    def best_of(self, best: Point, others: Iterable[Setting]) -> Point:
         """The best of a point and other settings, each from that point's factors."""
         first = best
         for setting in others:

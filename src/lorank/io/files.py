@@ -113,3 +113,13 @@ def write_bytes(path: Path, content: bytes) -> None:
         opener: Callable[..., Any] = _OPENERS.get(path.suffix.lower(), open)
         with opener(beside, "wb") as file:
             file.write(content)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file that cannot be written for want of a folder, before the work that would fill it is done."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"There is no folder {path.parent} to put {path.name} in; make it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path.parent} is not yours to write in; put {path.name} elsewhere.")

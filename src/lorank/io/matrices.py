@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lorank.errors import InputError
 from lorank.io.files import check_exists, open_input
 from lorank.io.names import position_of, spelled
-from lorank.linalg.factors import check_memory
+from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
 
 Array = npt.NDArray[Any]

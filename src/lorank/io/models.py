@@ -1,7 +1,8 @@
 """Model files: arrays as safetensors, the rest as JSON in its header. Reading one runs no code.
 
 Layout (format 1): the header's metadata holds "format", "checksum" and "model", a JSON text with parameters, result and
-history; tensors are W, H, biases, ids, and, unless they were left out, the entries that the model was fitted on.
+history; tensors are W, H, biases, ids, and, unless they were left out, the entries that the model was fitted on. A
+model that was sampled has all draws side by side in W and H, and what error bars need besides.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 import lorank
+from lorank import losses
+from lorank.bayes import SampledResult
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
 from lorank.estimators.intervals import Calibration
@@ -24,7 +27,14 @@ from lorank.estimators.setting import Setting
 from lorank.estimators.trials import Trial, Trials
 from lorank.identifiers import Identifiers
 from lorank.io.files import check_exists, replacing
-from lorank.io.packing import pack_ids, pack_observations, unpack_ids, unpack_observations
+from lorank.io.packing import (
+    pack_ids,
+    pack_observations,
+    pack_posterior,
+    unpack_ids,
+    unpack_observations,
+    unpack_posterior,
+)
 from lorank.linalg import Factors
 from lorank.observations import Lines, Observations
 from lorank.solvers import Result
@@ -51,6 +61,10 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
     path = Path(path)
     factors, seen = model.result_.factors, model.observations_
     arrays = {"W": factors.W, "H": factors.H}
+    posterior = model.result_.posterior if isinstance(model.result_, SampledResult) else None
+    if posterior is not None:
+        # The room for draws that were not made stays behind.
+        arrays = {name: side[:, : posterior.draws * posterior.width] for name, side in arrays.items()}
     if factors.biased:
         arrays |= {"row_bias": factors.row_bias, "col_bias": factors.col_bias}
     kinds = {}
@@ -66,12 +80,14 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
     result = model.result_
     about = {
         "written_by": f"lorank {lorank.__version__}",
-        "params": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "params": _parameters(model),
         "setting": {name: _plain(value) for name, value in vars(model.setting_).items()},
         "mean": float(model.mean_),
+        "range": list(model.range_),
         "calibration": None if calibration is None else int(calibration.count),
         "tuning": [list(map(_plain, vars(trial).values())) for trial in getattr(model, "tuning_", ())],
         "offset": float(factors.offset),
+        "posterior": None if posterior is None else pack_posterior(posterior, arrays),
         "ids": kinds,
         "data": data,
         "columns": getattr(model, "columns_", None),
@@ -164,11 +180,16 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> MatrixCompletion:
             raise ValueError("its calibration does not go with its factors")
         calibration = Calibration(scales[0], scales[1], scales[2], int(about["calibration"]))
     saved = dict(about["result"])
-    result = Result(factors, status=Status[saved.pop("status")], history=History(**about["history"]), **saved)
+    shared = {"status": Status[saved.pop("status")], "history": History(**about["history"]), **saved}
+    if about.get("posterior") is None:
+        result = Result(factors, **shared)
+    else:
+        result = SampledResult(factors, posterior=unpack_posterior(about["posterior"], arrays, factors), **shared)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no data; the saved one takes its place
         model._keep(seen, Setting(**about["setting"]), result, calibration)
-    model.mean_ = float(about["mean"])
+    low, high = about["range"]
+    model.mean_, model.range_ = float(about["mean"]), (float(low), float(high))
     if about["tuning"]:
         model.tuning_ = Trials([Trial(*row) for row in about["tuning"]])
     if about["columns"] is not None:
@@ -187,6 +208,14 @@ def _checksum(arrays: dict[str, Array], text: str) -> str:
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
     return digest.hexdigest()
+
+
+def _parameters(model: MatrixCompletion) -> dict[str, Any]:
+    """The parameters that JSON knows, a loss by its name; objects, such as a solver, come back as the default."""
+    params = model.get_params(deep=False)
+    names = [name for name, kind in losses.LOSSES.items() if type(params["loss"]) is kind]
+    params["loss"] = names[0] if names else params["loss"]
+    return {name: _plain(value) for name, value in params.items() if value is None or _plain(value) is not None}
 
 
 def _plain(value: Any) -> Any:

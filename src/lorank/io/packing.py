@@ -1,4 +1,4 @@
-"""Ids and observations as few plain arrays, and back."""
+"""Ids, observations and posterior draws as few plain arrays, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lorank.bayes.posterior import Posterior
 from lorank.errors import InputError
+from lorank.linalg import Factors
 from lorank.observations import Lines, Observations
 
 Array = npt.NDArray[Any]
@@ -107,6 +109,44 @@ def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype:
     if not np.isfinite(values).all():
         raise ValueError("its entries are not finite")
     return Lines(pointers, cols, values)
+
+
+def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Put into `arrays` what error bars need beside the mean, whose factors are there as "W" and "H"."""
+    summary = posterior.summary
+    # Seven digits are plenty for a standard deviation.
+    arrays["deviations"] = posterior.deviations[:, : posterior.draws * posterior.width].astype(np.float32)
+    arrays |= {"summary.W": summary.W, "summary.H": summary.H}
+    if summary.biased:
+        arrays |= {"summary.row_bias": summary.row_bias, "summary.col_bias": summary.col_bias}
+    return {
+        "width": int(posterior.width),
+        "draws": int(posterior.draws),
+        "noise_variance": float(posterior.noise_variance),
+        "offset": float(summary.offset),
+    }
+
+
+def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Factors) -> Posterior:
+    """The posterior that `pack_posterior` put away, checked: compiled code trusts its shapes."""
+    width, draws = int(about["width"]), int(about["draws"])
+    deviations = arrays["deviations"].astype(mean.dtype)
+    if min(width, draws) < 1 or deviations.shape != mean.W.shape or mean.k != width * draws:
+        raise ValueError("its posterior does not go with its factors")
+    parts = [arrays.get(f"summary.{part}") for part in ("W", "H", "row_bias", "col_bias")]
+    W, H = (part if part is not None and part.ndim == 2 else np.empty((0, 0)) for part in parts[:2])
+    biases = [None if part is None else part.shape for part in parts[2:]]
+    if (
+        (len(W), len(H)) != mean.shape
+        or W.shape[1] != H.shape[1]
+        or biases not in ([None] * 2, [W.shape[:1], H.shape[:1]])
+    ):
+        raise ValueError("its posterior does not go with its factors")
+    summary = Factors.of(W, H, parts[2], parts[3], float(about["offset"]))
+    noise = float(about["noise_variance"])
+    if not (summary.is_finite() and np.isfinite(deviations).all() and 0 <= noise < np.inf):
+        raise ValueError("its posterior is not finite")
+    return Posterior(mean, summary, deviations, width, draws, noise)
 
 
 def _small(numbers: Array) -> Array:

@@ -18,7 +18,7 @@ from lorank.io import delimited, matrices
 from lorank.io.cells import WideTable
 from lorank.io.files import kind_of, replacing
 from lorank.io.names import Numbering, position_of
-from lorank.linalg.factors import check_memory
+from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
 
 Array = npt.NDArray[Any]

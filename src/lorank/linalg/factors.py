@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank import kernels
-from lorank.errors import MemoryLimitError
 from lorank.linalg.blas import one_blas_thread
+from lorank.linalg.memory import check_memory
 
 Array = npt.NDArray[Any]
 
@@ -119,24 +119,3 @@ class Factors:
 def effective_rank(sigma: Array) -> int:
     """How many singular values are above RANK_TOLERANCE of the largest."""
     return int(np.count_nonzero(sigma > RANK_TOLERANCE * sigma.max())) if sigma.size and sigma.max() > 0 else 0
-
-
-def check_memory(needed: int, what: str, advice: str = "predict the entries that you need instead") -> None:
-    """Refuse what would not fit into the memory that is free now."""
-    free = _free_memory()
-    if free is not None and needed > free:
-        raise MemoryLimitError(
-            f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; {advice}."
-        )
-
-
-def _free_memory() -> int | None:
-    """Bytes that can be had without swapping, where the system tells."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,61 +18,127 @@ from lorank.errors import InputError
 
 S = TypeVar("S")
 
+# Begins the names of the arrays that are carried.
+_CARRIED = "carried."
+# What is known by a checksum, which would tell a reader nothing.
+_CHECKSUMS = {"data": "with other data", "validation": "with another validation set"}
+
 
 @dataclass
 class Checkpoint:
     """A file that a fit can go on from; at most one is written every `seconds`.
 
-    The fingerprint names what is being fitted: going on with other data or parameters is refused.
+    The fingerprint names what is being fitted: going on with other data or parameters is refused. What was settled
+    before the loop began is `carried` (plain numbers and text) and `arrays`; every save takes both along.
     """
 
     path: Path
-    fingerprint: str = ""
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 30.0
+    carried: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
     _last: float = field(default_factory=time.monotonic, repr=False)
 
+    def __post_init__(self) -> None:
+        self.fingerprint = {name: str(value) for name, value in self.fingerprint.items()}
+
     def exists(self) -> bool:
-        return Path(self.path).exists()
+        """Whether there is a state to go on from."""
+        return "state" in self._read()[0]
+
+    def recall(self) -> bool:
+        """Take `carried` and `arrays` from the file; False if there is no file."""
+        meta, arrays = self._read()
+        self.carried = meta.get("carried", {})
+        self.arrays = {name.removeprefix(_CARRIED): arrays[name] for name in arrays if name.startswith(_CARRIED)}
+        return bool(meta)
+
+    @property
+    def due(self) -> bool:
+        """Whether the last save is long enough ago."""
+        return time.monotonic() - self._last >= self.seconds
 
     def offer(self, state: Any, best: Any, progress: dict[str, Any]) -> None:
         """Save, unless the last time was a moment ago."""
-        if time.monotonic() - self._last >= self.seconds:
+        if self.due:
             self.save(state, best, progress)
 
     def save(self, state: Any, best: Any, progress: dict[str, Any]) -> None:
-        """Write beside the file, then put it in its place: a crash leaves the old one or the new one, never a half."""
+        """The state of a loop, and what is carried."""
         arrays: dict[str, Any] = {}
-        meta = {"fingerprint": self.fingerprint, "progress": progress, "same": best is state}
-        meta["state"] = _flatten(state, "state", arrays)
+        meta = {"progress": progress, "same": best is state, "state": _flatten(state, "state", arrays)}
         if best is not state:
             meta["best"] = _flatten(best, "best", arrays)
-        beside = Path(f"{self.path}.part")
-        with open(beside, "wb") as file:
-            np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
-        self._last = time.monotonic()
+        self._write(meta, arrays)
+
+    def save_carried(self) -> None:
+        """What is carried, before there is any state."""
+        self._write({}, {})
 
     def load(self, like: S) -> tuple[S, S, dict[str, Any]]:
         """State, best state and progress, as they were; `like` is a state of the same solver and problem."""
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                meta = json.loads(file["meta"].tobytes().decode())
-                arrays = {name: file[name] for name in file.files if name != "meta"}
-        except Exception as error:
-            raise InputError(f"The checkpoint {self.path} cannot be read ({error}); remove it to start anew.") from None
-        if meta["fingerprint"] != self.fingerprint:
-            raise InputError(
-                f"The checkpoint {self.path} belongs to another fit (other data or parameters); "
-                "remove it to start anew."
-            )
+        meta, arrays = self._read()
         state = _restore(like, meta["state"], "state", arrays)
         best = state if meta["same"] else _restore(like, meta["best"], "best", arrays)
         return state, best, meta["progress"]
 
     def remove(self) -> None:
         Path(self.path).unlink(missing_ok=True)
+
+    def _write(self, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Write beside the file, then put it in its place: a crash leaves the old one or the new one, never a half.
+
+        Hours of work do not end because a disk is full: that is a warning, and the next save tries again.
+        """
+        meta = {"fingerprint": self.fingerprint, "carried": self.carried, **meta}
+        arrays = {**arrays, **{_CARRIED + name: array for name, array in self.arrays.items()}}
+        beside = Path(f"{self.path}.part")
+        try:
+            with open(beside, "wb") as file:
+                np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self.path)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+            reason = error.strerror or error
+            warnings.warn(
+                f"The checkpoint {self.path} cannot be written ({reason}); the fit goes on without.", stacklevel=2
+            )
+        self._last = time.monotonic()
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the file holds, if there is one and it is of this fit."""
+        if not Path(self.path).exists():
+            return {}, {}
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                meta: dict[str, Any] = json.loads(file["meta"].tobytes().decode())
+                arrays = {name: file[name] for name in file.files if name != "meta"}
+                before: dict[str, str] = meta["fingerprint"]
+        except Exception as error:
+            raise InputError(f"The checkpoint {self.path} cannot be read ({error}); remove it to start anew.") from None
+        if before != self.fingerprint:
+            raise InputError(
+                f"The checkpoint {self.path} belongs to another fit, {_difference(before, self.fingerprint)}; "
+                "go on as you began, or remove it or name another to start anew."
+            )
+        return meta, arrays
+
+
+def _difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """What is not the same, in words."""
+    if before.keys() != now.keys():
+        return "of another kind"
+    changed = [name for name in before if before[name] != now[name]]
+    return " and ".join(
+        _CHECKSUMS.get(name) or f"with {name} {_short(before[name])} and not {_short(now[name])}" for name in changed
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _flatten(state: Any, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
