@@ -121,28 +121,3 @@ def test_a_damaged_block_is_named(tmp_path):
     (tmp_path / "rows-0.part").write_bytes(data)
     with pytest.raises(InputError, match=r"rows-0\.part is damaged"):
         file.read(check=True)
-
-
-def test_shards_predict_and_recommend(folder, entries, tmp_path):
-    from lorank.distributed import save_shards
-
-    model = fit(folder, **NAMES, rank=2, lam=1.0, biases=True, backend="out-of-core")
-    save_shards(model, tmp_path / "model", shard=17)
-    shards = open_shards(tmp_path / "model")
-    users, items, _ = entries
-    np.testing.assert_array_equal(shards.predict(users, items), model.predict(users, items))
-    X = model.result.factors.dense()
-    at = 0
-    for rows, cols, scores in shards.recommend_all(5, rows=10):
-        for row, best, score in zip(rows, cols, scores):
-            assert row == model.row_ids.values[at]
-            expected = np.sort(X[at])[::-1][:5]
-            np.testing.assert_allclose(score, expected, rtol=1e-12)
-            np.testing.assert_allclose(X[at, model.col_ids.positions(best, "column")], score, rtol=1e-12)
-            at += 1
-    assert at == len(X)
-    with pytest.raises(InputError, match="Unknown row 4"):
-        shards.predict([4], [items[0]])
-    (tmp_path / "model" / "row-0.npy").unlink()
-    with pytest.raises(InputError, match=r"row-0\.npy is gone"):
-        shards.predict(users, items)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import secrets
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,14 +85,19 @@ def _prepare_environment() -> None:
 
 
 def workspace(kind: str, parent: str | Path | None = None) -> Path:
-    """A new folder that bears this process's number; the path is short, because sockets go there."""
-    return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
+    """A new folder that bears this host's and process's number; the path is short, because sockets go there."""
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-{_host()}-{os.getpid()}-", dir=parent))
 
 
 def remove_stale(kind: str, parent: str | Path | None = None) -> None:
-    """Remove folders of processes that were killed before they could do it themselves."""
-    for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-*-*"):
-        number = folder.name.removeprefix(f"{kind}-").split("-")[0]
+    """Remove folders of this host's processes that were killed before they could do it themselves."""
+    for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-{_host()}-*-*"):
+        number = folder.name.removeprefix(f"{kind}-{_host()}-").split("-")[0]
         if number.isdigit() and not os.path.exists(f"/proc/{number}") and os.path.isdir("/proc"):
             with suppress(OSError):
                 shutil.rmtree(folder)
+
+
+def _host() -> str:
+    """Storage may be shared by many hosts, each with process numbers of its own."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
