@@ -7,7 +7,7 @@ import pytest
 
 from lorank import Observations
 from lorank.datasets import synthetic
-from lorank.distributed import fit, open_shards, parts
+from lorank.distributed import fit, parts
 from lorank.distributed.preparing import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem

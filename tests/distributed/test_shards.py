@@ -7,7 +7,7 @@ import pytest
 
 import lorank
 from lorank.datasets import synthetic
-from lorank.distributed import fit, open_shards, save_shards, shards, sharded
+from lorank.distributed import fit, open_shards, save_shards, sharded, shards
 from lorank.errors import InputError
 from lorank.estimators.recommendation import recommend
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lorank.cli.folders import fit_folder
+from lorank.cli.places import AddressOption, BackendOption, OutOfCoreOption, Place, WorkersOption, WorkFolderOption
 from lorank.cli.terminal import (
     Bar,
     ColOption,
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from lorank.solvers import Progress
 
 TableArgument = Annotated[
-    Path, typer.Argument(help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF.")
+    Path,
+    typer.Argument(
+        help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF; or a folder of parquet."
+    ),
 ]
 MethodOption = Annotated[str, typer.Option(help="A method's name; `lorank compare` tries several.")]
 RankOption = Annotated[str, typer.Option(help="Width of the factors, or auto.")]
@@ -44,7 +49,14 @@ MaxSecondsOption = Annotated[float | None, typer.Option(help="Stop after so long
 
 def fit(
     table: TableArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes.")] = Path("model.lorank"),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where the model goes; for a folder, one file if this ends in .lorank, or else a folder of shards.",
+        ),
+    ] = Path("model.lorank"),
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
@@ -68,6 +80,14 @@ def fit(
     keep_data: Annotated[
         bool, typer.Option(help="Keep the entries in the model file; `recommend` leaves out what was seen by them.")
     ] = True,
+    backend: BackendOption = "local",
+    out_of_core: OutOfCoreOption = False,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    work_folder: WorkFolderOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint; refuse if there is none.")
+    ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
@@ -76,11 +96,15 @@ def fit(
 
     A long table has a row id, a column id and a value on each line (--row, --col, --value); a wide one is the matrix
     itself, with holes. What is auto is chosen on a held-out tenth of the entries, and then all of them are fitted.
+
+    A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process ever holds it; only lam
+    is tuned then, on a path such as --lam 20,10,5, by the held-out entries.
     """
+    place = Place.of(table, backend, out_of_core, workers, address, work_folder)
     params = {
         "method": method,
         "rank": number_or_auto(rank, "--rank", int),
-        "lam": number_or_auto(lam, "--lam", float),
+        "lam": _numbers(lam) if place.by_parts and "," in lam else number_or_auto(lam, "--lam", float),
         "theta": theta_for(method, theta),
         "biases": yes_no_auto(biases),
         "random_state": seed,
@@ -89,17 +113,36 @@ def fit(
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
     }
+    saved = checkpoint or Path(f"{output}.checkpoint")
+    _announce_checkpoint(saved, resume)
+    move = _towards(tol, max_seconds)
+    if place.by_parts:
+        if duplicates != "error":
+            raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
+        fit_folder(
+            table,
+            output,
+            (row, col, value),
+            params,
+            None if validation is None else _share(validation),
+            place.options(threads),
+            move,
+            saved,
+            keep_checkpoint=checkpoint is not None,
+            keep_data=keep_data,
+            as_json=as_json,
+        )
+        return
     from lorank.estimators import MatrixCompletion
     from lorank.io import models
 
+    if place.on_ray:
+        params |= {"backend": "ray", "n_jobs": place.workers}
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
     held_out = read_validation(validation, columns, delimiter, header, duplicates)
-    saved = checkpoint or Path(f"{output}.checkpoint")
-    if saved.exists():
-        say(f"Going on from {saved}.")
     model = MatrixCompletion(**params)
-    with Bar(f"Fitting {observations.nnz} entries") as bar, noting_interrupts() as interrupted:
-        model.fit(observations, held_out, callbacks=[_towards(bar, tol, max_seconds)], checkpoint=saved)
+    with Bar(f"Fitting {observations.nnz} entries") as bar, place.joined(), noting_interrupts() as interrupted:
+        model.fit(observations, held_out, callbacks=[lambda progress: move(bar, progress)], checkpoint=saved)
     if interrupted:
         _tell_how_to_resume(model, saved)
         raise typer.Exit(1)
@@ -107,6 +150,7 @@ def fit(
         saved.unlink(missing_ok=True)
     if columns is not None:
         model.columns_ = columns
+    model.set_params(backend="local", n_jobs=threads)  # whoever loads it may have no Ray
     models.save(model, output, data=keep_data)
     answer(_facts(model, output), as_json)
 
@@ -153,21 +197,40 @@ def read_validation(
     if given is None:
         return None
     try:
-        share = float(given)
+        float(given)
     except ValueError:
         names = columns or (None, None, None)
         return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
+    return _share(given)
+
+
+def _share(given: str) -> float:
+    try:
+        share = float(given)
+    except ValueError:
+        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
     if not 0 < share < 1:
         raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
     return share
 
 
-def _towards(bar: Bar, tol: float, max_seconds: float | None) -> Any:
-    """A callback that moves the bar: the logarithm of the objective's change falls about evenly towards that of tol."""
+def _announce_checkpoint(saved: Path, resume: bool) -> None:
+    """Say that the fit goes on from a checkpoint; refuse to start anew if it was to go on."""
+    from lorank.errors import InputError
+
+    if saved.exists() or Path(f"{saved}.path").exists():
+        say(f"Going on from {saved}.")
+    elif resume:
+        raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
+
+
+def _towards(tol: float, max_seconds: float | None) -> Any:
+    """A function of bar and progress that moves the bar: the logarithm of the objective's change falls about evenly
+    towards that of tol."""
     objectives: list[float] = []
     first: list[float] = []
 
-    def move(progress: Progress) -> None:
+    def move(bar: Bar, progress: Progress) -> None:
         objectives.append(progress.objective)
         done = 0.0
         if len(objectives) > 1:
@@ -218,6 +281,10 @@ def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
     elif hasattr(model, "tuning_"):
         facts["held_out_rmse"] = model.tuning_.chosen.error
     return facts
+
+
+def _numbers(text: str) -> list[float]:
+    return [number_or_auto(part, "--lam", float) for part in text.split(",")]
 
 
 def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
