@@ -184,12 +184,18 @@ def _here(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list
 
 
 def _on_ray(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """One Ray task a job; one whose process is killed runs again."""
+    """One Ray task a job; one whose process is killed runs again. If one fails, the others are ended before it is
+    told, so that none writes into a folder that is being removed."""
     import ray
     from ray.exceptions import RayTaskError
 
     task: Any = ray.remote(function).options(max_retries=20, num_cpus=1)
+    running = [task.remote(*job) for job in jobs]
     try:
-        return ray.get([task.remote(*job) for job in jobs])
-    except RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, InputError) else error) from None
+        return ray.get(running)
+    except BaseException as error:
+        for one in running:
+            ray.cancel(one, force=True)
+        ray.wait(running, num_returns=len(running), timeout=60)
+        cause = error.cause if isinstance(error, RayTaskError) else None
+        raise (cause if isinstance(cause, InputError) else error) from None
