@@ -94,12 +94,14 @@ class Alternating(Solver):
         left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
-        frame = balance(problem.prior_gram(factors), gram_right)
+        gram_left = problem.prior_gram(factors)
+        frame = balance(gram_left, gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
         right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
-        frame = problem.frame(factors)
+        # Recentring moves biases only, which no Gram has in it.
+        frame = balance(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
         objective = loss + problem.penalty(factors, frame)
         return AlternatingState(factors, factors, objective, effective_rank(frame.sigma))
 
@@ -120,9 +122,12 @@ def _half_step(regularizer: Any, frame: Frame, to_factor: Any, cautious: bool) -
 def _extrapolated(now: Factors, before: Factors, momentum: float) -> Factors:
     """now + momentum (now - before), biases and offset included."""
     beta = now.dtype.type(momentum)
-    return replace(
-        now,
-        left=now.left + beta * (now.left - before.left),
-        right=now.right + beta * (now.right - before.right),
-        offset=now.offset + momentum * (now.offset - before.offset),
-    )
+
+    def moved(side: Array, old: Array) -> Array:
+        step = side - old  # the only new array: the factors may be long
+        step *= beta
+        step += side
+        return step
+
+    offset = now.offset + momentum * (now.offset - before.offset)
+    return replace(now, left=moved(now.left, before.left), right=moved(now.right, before.right), offset=offset)
