@@ -7,6 +7,7 @@ import os
 import platform
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 import zlib
@@ -44,6 +45,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         yield
         return
     if address is not None:
+        _check_reachable(address)
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -73,6 +75,17 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         ray.shutdown()
         ray_constants.ENABLE_RAY_CLUSTER = cluster
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody answers; Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return  # "auto" and the like, which Ray looks up
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(f"The Ray cluster at {address} cannot be joined ({error.strerror or error}).") from None
 
 
 def _prepare_environment() -> None:
