@@ -14,11 +14,12 @@ pytestmark = [
 
 # Two raylets on this machine, each with two CPUs and a store of its own: what is on one must be sent to the other.
 CLUSTER = """
-import sys, tempfile
-from ray.cluster_utils import Cluster
+import os, sys, tempfile
 folder = tempfile.TemporaryDirectory(prefix="lt", dir="/tmp")  # sockets have short names
-head = {"num_cpus": 2, "include_dashboard": False, "temp_dir": folder.name}
-cluster = Cluster(initialize_head=True, head_node_args=head)
+os.environ["RAY_TMPDIR"] = folder.name
+os.mkdir(folder.name + "/ray")
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
 other = cluster.add_node(num_cpus=2)
 print(cluster.address, flush=True)
 for line in sys.stdin:
@@ -68,6 +69,7 @@ def test_two_nodes_give_the_same_bits(folder, lose):
     cluster = start(CLUSTER)
     try:
         address = cluster.stdout.readline().strip()
+        assert address
         driver = start(DRIVER, str(folder), address)
         assert driver.stdout.readline().strip() == "sweep"
         if lose:
