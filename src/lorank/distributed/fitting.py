@@ -16,7 +16,7 @@ from lorank.distributed.model import ONE_FILE, DistributedModel
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.preparing import Prepared, prepare
 from lorank.distributed.problem import HELD_OUT, Engine, FolderProblem, Here
-from lorank.distributed.session import open_ray, remove_stale, workspace
+from lorank.distributed.session import host, open_ray, remove_stale, workspace
 from lorank.distributed.shards import check_target
 from lorank.errors import InputError
 from lorank.estimators.setting import AUTO, Setting
@@ -171,8 +171,9 @@ def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Ite
 def _temporary(parent: str | Path | None) -> Iterator[Path]:
     if parent is not None and not Path(parent).is_dir():
         raise InputError(f"The work folder {parent} does not exist; make it first.")
-    remove_stale("lorank-blocks", parent)
-    folder = workspace("lorank-blocks", parent)
+    kind = f"lorank-blocks-{host()}"
+    remove_stale(kind, parent)
+    folder = workspace(kind, parent)
     try:
         yield folder
     finally:

@@ -19,6 +19,8 @@ from lorank.errors import InputError
 
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
+# What Ray's names leave of the length of a socket's path.
+LONGEST_PARENT = 16
 
 
 @contextmanager
@@ -57,8 +59,10 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         return
     from ray._private import ray_constants
 
-    remove_stale("lorank-ray")
-    folder = workspace("lorank-ray")
+    # Sockets go there, whose paths have at most 107 bytes.
+    parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
+    remove_stale("lorank-ray", parent)
+    folder = workspace("lorank-ray", parent)
     cluster, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
     try:
         ray.init(
@@ -98,19 +102,19 @@ def _prepare_environment() -> None:
 
 
 def workspace(kind: str, parent: str | Path | None = None) -> Path:
-    """A new folder that bears this host's and process's number; the path is short, because sockets go there."""
-    return Path(tempfile.mkdtemp(prefix=f"{kind}-{_host()}-{os.getpid()}-", dir=parent))
+    """A new folder that bears this process's number."""
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
 
 
 def remove_stale(kind: str, parent: str | Path | None = None) -> None:
-    """Remove folders of this host's processes that were killed before they could do it themselves."""
-    for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-{_host()}-*-*"):
-        number = folder.name.removeprefix(f"{kind}-{_host()}-").split("-")[0]
+    """Remove folders of processes that were killed before they could do it themselves."""
+    for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-*-*"):
+        number = folder.name.removeprefix(f"{kind}-").split("-")[0]
         if number.isdigit() and not os.path.exists(f"/proc/{number}") and os.path.isdir("/proc"):
             with suppress(OSError):
                 shutil.rmtree(folder)
 
 
-def _host() -> str:
-    """Storage may be shared by many hosts, each with process numbers of its own."""
+def host() -> str:
+    """A number of this host: storage may be shared by many, each with process numbers of its own."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
