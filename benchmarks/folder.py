@@ -4,11 +4,18 @@ python benchmarks/folder.py make ratings/ --entries 62500000
 python benchmarks/folder.py fit ratings/ --backend ray --rank 10 --sweeps 3
 python benchmarks/folder.py fit ratings/ --backend out-of-core --limit-mb 600     # heap limited by RLIMIT_DATA
 python benchmarks/folder.py fit ratings/ --backend memory
+python benchmarks/folder.py compare ratings/     # in memory, and out of core with a heap of a third of the blocks
+
+RLIMIT_DATA limits what a process allocates, not the system's page cache, which may keep the blocks' files in memory
+that nobody else wants. With --cold they are dropped from it after each sweep: each is read from disk in the next.
 """
 
 import argparse
 import os
 import resource
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -57,7 +64,17 @@ def memory(pid: int) -> int:
     return total
 
 
-def fit(folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, dtype: str) -> None:
+def drop(folder: Path) -> None:
+    """Ask the system to forget the pages of the files."""
+    for path in folder.rglob("*.part"):
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def fit(
+    folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, dtype: str, work: Path | None, cold: bool
+) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
     warnings.simplefilter("ignore")
@@ -73,7 +90,12 @@ def fit(folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, d
     try:
         began = time.perf_counter()
         common = {"rank": rank, "lam": 50.0, "max_iter": sweeps, "tol": 0.0, "dtype": dtype}
-        mark = lambda progress: ends.append(time.perf_counter())  # noqa: E731
+
+        def mark(progress) -> None:
+            ends.append(time.perf_counter())
+            if cold:
+                drop(work)
+
         if backend == "memory":
             import pyarrow.dataset
 
@@ -87,7 +109,14 @@ def fit(folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, d
             from lorank.distributed import fit as fit_folder
 
             model = fit_folder(
-                folder, row="user", col="item", value="rating", **common, backend=backend, callbacks=[mark]
+                folder,
+                row="user",
+                col="item",
+                value="rating",
+                **common,
+                backend=backend,
+                callbacks=[mark],
+                work_folder=work,
             )
             result = model.result
         total = time.perf_counter() - began
@@ -100,9 +129,28 @@ def fit(folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, d
     print(f"largest process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB resident")
 
 
+def compare(folder: Path, given: argparse.Namespace) -> None:
+    """The same fit in memory, out of core under a limit, and so with its blocks read from disk each sweep."""
+    import pyarrow.parquet as pq
+
+    entries = sum(pq.ParquetFile(path).metadata.num_rows for path in folder.glob("*.parquet"))
+    blocks = 2 * entries * (np.dtype(given.dtype).itemsize + 4) / 2**20
+    limit = given.limit_mb or int(blocks / 3)
+    print(f"{entries} entries, {blocks:.0f} MiB of blocks, heap limited to {limit} MiB out of core", flush=True)
+    # So tight a limit leaves no room for memory that was freed and is kept for later.
+    tight = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+    tight |= {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": "262144"}
+    same = ["--rank", str(given.rank), "--sweeps", str(given.sweeps), "--dtype", given.dtype]
+    with tempfile.TemporaryDirectory(dir=given.work_folder) as work:
+        bounded = ["--backend", "out-of-core", "--limit-mb", str(limit), "--work-folder", work]
+        for words in (["--backend", "memory"], bounded, [*bounded, "--cold"]):
+            command = [sys.executable, __file__, "fit", str(folder), *words, *same]
+            subprocess.run(command, env={**os.environ, **(tight if "--limit-mb" in words else {})}, check=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["make", "fit"])
+    parser.add_argument("what", choices=["make", "fit", "compare"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--entries", type=int, default=62_500_000)
     parser.add_argument("--users", type=int, default=249_008)
@@ -112,11 +160,16 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=3)
     parser.add_argument("--limit-mb", type=int)
     parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--work-folder", type=Path)
+    parser.add_argument("--cold", action="store_true", help="with a work folder: drop the blocks from the page cache")
     given = parser.parse_args()
     if given.what == "make":
         make(given.folder, given.entries, given.users, given.items)
+    elif given.what == "compare":
+        compare(given.folder, given)
     else:
-        fit(given.folder, given.backend, given.rank, given.sweeps, given.limit_mb, given.dtype)
+        limits = given.limit_mb, given.dtype, given.work_folder, given.cold
+        fit(given.folder, given.backend, given.rank, given.sweeps, *limits)
 
 
 if __name__ == "__main__":

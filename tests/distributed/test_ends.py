@@ -71,6 +71,29 @@ def places(tmp_path):
     temporary.rmdir()
 
 
+def shared_memory():
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def test_interrupt_and_failure_while_the_folder_is_prepared(places):
+    """Ctrl-C as soon as there are blocks on disk, and a file that is no Parquet."""
+    tmp_path, temporary = places
+    before = shared_memory()
+    stopped = start(tmp_path / "data", tmp_path / "a", temporary, 0)
+    while not list(temporary.glob("lorank-blocks-*/ids-*")) and stopped.poll() is None:
+        time.sleep(0.01)
+    os.killpg(stopped.pid, signal.SIGINT)
+    stopped.wait(120)
+    assert list(temporary.iterdir()) == []
+    assert processes(temporary) == []
+    (tmp_path / "data" / "1.parquet").write_bytes(b"PAR1 and nothing more PAR1")
+    failed = start(tmp_path / "data", tmp_path / "a", temporary, 0)
+    assert failed.wait(120) == 1
+    assert list(temporary.iterdir()) == []
+    assert processes(temporary) == []
+    assert shared_memory() <= before
+
+
 def test_interrupt_and_kill_of_the_driver(places):
     tmp_path, temporary = places
     whole = start(tmp_path / "data", tmp_path / "a", temporary, 0)

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lorank import Observations
+from lorank import Observations, catalogue
 from lorank.datasets import synthetic
-from lorank.distributed import fit, open_shards, parts
+from lorank.distributed import fit, parts
 from lorank.distributed.preparing import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem
@@ -70,11 +70,44 @@ def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_p
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.parametrize(("method", "theta"), [("nnfn", None), ("nnfn", 0.3), ("factored-nuclear", None), ("mf", None)])
+def test_every_method_that_can_equals_its_local_fit(folder, entries, method, theta):
+    params = {"rank": 2, "lam": 1.5, "theta": theta, "tol": 1e-9, "max_iter": 40}
+    far = fit(folder, **NAMES, method=method, **params, backend="out-of-core")
+    regularizer = catalogue.find(method).build_regularizer(lam=1.5, theta=theta)
+    problem = Problem(Observations.from_ids(*entries), regularizer, 2)
+    local = solve(Alternating(), problem, stopping=Stopping(1e-9, 40), seed=0)
+    np.testing.assert_allclose(far.result.factors.dense(), local.factors.dense(), atol=1e-10)
+
+
+def test_every_other_method_says_that_it_needs_one_machine(folder):
+    able = {"nnfn", "factored-nuclear", "mf"}
+    for method in set(catalogue.CATALOGUE) - able:
+        with pytest.raises(InputError, match=f"{method}.*one machine"):
+            fit(folder, **NAMES, method=method, backend="out-of-core")
+
+
+def test_early_stopping_keeps_the_best_sweep(folder, entries):
+    model = fit(folder, **NAMES, rank=8, lam=0.01, validation=0.3, tol=0.0, backend="out-of-core")
+    errors = model.result.history.validation
+    assert model.result.n_iter == 5 + 1 + int(np.argmin(errors))
+    observations = Observations.from_ids(*entries)
+    held = drawn(observations.rows, observations.cols, 0.3, 0)
+    rows, cols = model.row_ids.values[observations.rows[held]], model.col_ids.values[observations.cols[held]]
+    residual = model.predict(rows, cols) - observations.values[held]
+    assert np.sqrt(np.mean(residual**2)) == pytest.approx(min(errors), rel=1e-9)
+
+
 def test_a_path_of_weights_keeps_the_best(folder):
-    model = fit(folder, **NAMES, rank=2, lam=[100.0, 0.5, 5.0], validation=0.2, backend="out-of-core")
+    params = {**NAMES, "rank": 2, "validation": 0.2, "backend": "out-of-core"}
+    model = fit(folder, **params, lam=[100.0, 0.5, 5.0])
     assert model.lam in (0.5, 5.0)
+    automatic = fit(folder, **params, lam="auto")
+    assert min(automatic.result.history.validation) < 1.1 * min(model.result.history.validation)
     with pytest.raises(InputError, match="several lam"):
         fit(folder, **NAMES, lam=[1.0, 2.0], backend="out-of-core")
+    with pytest.raises(InputError, match="several, or 'auto'"):
+        fit(folder, **NAMES, lam="best", backend="out-of-core")
 
 
 def test_killed_and_resumed_ends_the_same(folder, tmp_path):
@@ -84,6 +117,28 @@ def test_killed_and_resumed_ends_the_same(folder, tmp_path):
     resumed = fit(folder, **params, checkpoint=tmp_path / "c")
     np.testing.assert_array_equal(resumed.result.factors.left, whole.result.factors.left)
     assert resumed.result.history.objective == whole.result.history.objective
+    assert not list(tmp_path.glob("c*"))
+
+
+@pytest.mark.parametrize("lam", [[8.0, 4.0, 2.0, 1.0], "auto"])
+def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, lam):
+    params = {**NAMES, "rank": 3, "lam": lam, "validation": 0.2, "tol": 1e-6, "backend": "out-of-core"}
+    sweeps = []
+    whole = fit(folder, **params, callbacks=[lambda progress: sweeps.append(progress.iteration)])
+    seen = []
+
+    def cut(progress):
+        seen.append(progress.iteration)
+        return len(seen) % 7 == 0  # in the middle of a fit, or at its end
+
+    for _ in range(len(sweeps)):
+        model = fit(folder, **params, checkpoint=tmp_path / "c", callbacks=[cut])
+        if not list(tmp_path.glob("c*")):
+            break
+    assert len(seen) > 14
+    assert len(seen) <= len(sweeps) + len(sweeps) // 7 + 1
+    assert model.lam == whole.lam
+    np.testing.assert_array_equal(model.result.factors.left, whole.result.factors.left)
 
 
 def test_missing_values_and_what_is_wrong(folder, entries, tmp_path):
@@ -121,28 +176,3 @@ def test_a_damaged_block_is_named(tmp_path):
     (tmp_path / "rows-0.part").write_bytes(data)
     with pytest.raises(InputError, match=r"rows-0\.part is damaged"):
         file.read(check=True)
-
-
-def test_shards_predict_and_recommend(folder, entries, tmp_path):
-    from lorank.distributed import save_shards
-
-    model = fit(folder, **NAMES, rank=2, lam=1.0, biases=True, backend="out-of-core")
-    save_shards(model, tmp_path / "model", shard=17)
-    shards = open_shards(tmp_path / "model")
-    users, items, _ = entries
-    np.testing.assert_array_equal(shards.predict(users, items), model.predict(users, items))
-    X = model.result.factors.dense()
-    at = 0
-    for rows, cols, scores in shards.recommend_all(5, rows=10):
-        for row, best, score in zip(rows, cols, scores):
-            assert row == model.row_ids.values[at]
-            expected = np.sort(X[at])[::-1][:5]
-            np.testing.assert_allclose(score, expected, rtol=1e-12)
-            np.testing.assert_allclose(X[at, model.col_ids.positions(best, "column")], score, rtol=1e-12)
-            at += 1
-    assert at == len(X)
-    with pytest.raises(InputError, match="Unknown row 4"):
-        shards.predict([4], [items[0]])
-    (tmp_path / "model" / "row-0.npy").unlink()
-    with pytest.raises(InputError, match=r"row-0\.npy is gone"):
-        shards.predict(users, items)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lorank.cli.folders import predict_from_shards, recommend_from_shards
 from lorank.cli.terminal import (
     Bar,
     ClipOption,
@@ -59,6 +60,17 @@ def predict(
     as_json: JsonOption = False,
 ) -> None:
     """Predict the values at (row, column) pairs."""
+    if unseen not in ("bias", "error"):
+        raise typer.BadParameter(f"give bias or error, not {unseen!r}.", param_hint="--unseen")
+    if model.is_dir():
+        if interval is not None:
+            raise typer.BadParameter("shards keep no ranges; fit one .lorank file for them.", param_hint="--interval")
+
+        def find_columns(shards: Any) -> tuple[str, str]:
+            return pair_columns(pairs, shards, row, col, delimiter, header)
+
+        predict_from_shards(model, pairs, find_columns, output, unseen, delimiter, header, as_json)
+        return
     import numpy as np
 
     from lorank.io import models, tables
@@ -95,6 +107,9 @@ def recommend(
     """The best columns for rows, leaving out what was seen."""
     if bool(row) == every:
         raise typer.BadParameter("give --row, or --all for all rows.")
+    if model.is_dir():
+        recommend_from_shards(model, row, n, seen, output, as_json)
+        return
     import numpy as np
 
     from lorank.estimators.recommendation import recommend as rank

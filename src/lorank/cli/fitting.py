@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lorank.cli.folders import fit_folder
 from lorank.cli.following import Following
+from lorank.cli.places import AddressOption, BackendOption, OutOfCoreOption, Place, WorkersOption, WorkFolderOption
 from lorank.cli.terminal import (
     Bar,
     ColOption,
@@ -23,6 +25,7 @@ from lorank.cli.terminal import (
     noting_interrupts,
     say,
 )
+from lorank.errors import InputError
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
@@ -38,7 +41,10 @@ class Duplicates(StrEnum):
 
 
 TableArgument = Annotated[
-    Path, typer.Argument(help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF.")
+    Path,
+    typer.Argument(
+        help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF; or a folder of parquet."
+    ),
 ]
 MethodOption = Annotated[str, typer.Option(help="A method's name; `lorank compare` tries several.")]
 RankOption = Annotated[str, typer.Option(help="Width of the factors, or auto.")]
@@ -53,7 +59,14 @@ MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop afte
 
 def fit(
     table: TableArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes.")] = Path("model.lorank"),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where the model goes; for a folder, one file if this ends in .lorank, or else a folder of shards.",
+        ),
+    ] = Path("model.lorank"),
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
@@ -79,6 +92,14 @@ def fit(
     keep_data: Annotated[
         bool, typer.Option(help="Keep the entries in the model file; `recommend` leaves out what was seen by them.")
     ] = True,
+    backend: BackendOption = "local",
+    out_of_core: OutOfCoreOption = False,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    work_folder: WorkFolderOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint; refuse if there is none.")
+    ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
@@ -87,11 +108,15 @@ def fit(
 
     A long table has a row id, a column id and a value on each line (--row, --col, --value); a wide one is the matrix
     itself, with holes. What is auto is chosen on a held-out tenth of the entries, and then all of them are fitted.
+
+    A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process ever holds it; only lam
+    is tuned then, on a path such as --lam 20,10,5, by the held-out entries.
     """
+    place = Place.of(table, backend, out_of_core, workers, address, work_folder)
     params = {
         "method": method,
         "rank": number_or_auto(rank, "--rank", int),
-        "lam": number_or_auto(lam, "--lam", float),
+        "lam": _numbers(lam) if place.by_parts and "," in lam else number_or_auto(lam, "--lam", float),
         "theta": theta_for(method, theta),
         "biases": yes_no_auto(biases),
         "random_state": seed,
@@ -100,6 +125,9 @@ def fit(
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
     }
+    saved = checkpoint or Path(f"{output}.checkpoint")
+    if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
+        raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
     if method == "bpmf":
         _without_search(params)
     from lorank.estimators import MatrixCompletion
@@ -108,13 +136,30 @@ def fit(
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
+    for path in (output, saved):
+        check_place(path)
+    if place.by_parts:
+        if duplicates != Duplicates.error:
+            raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
+        fit_folder(
+            table,
+            output,
+            (row, col, value),
+            model,
+            None if validation is None else _share(validation),
+            place.options(threads),
+            saved,
+            keep_checkpoint=checkpoint is not None,
+            keep_data=keep_data,
+            as_json=as_json,
+        )
+        return
+    if place.on_ray:
+        model.set_params(backend="ray", n_jobs=place.workers)
     check_command(model)
-    saved = checkpoint or Path(f"{output}.checkpoint")
-    for place in (output, saved):
-        check_place(place)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
     held_out = read_validation(validation, columns, delimiter, header, duplicates)
-    with Bar(f"Fitting {observations.nnz} entries") as bar, noting_interrupts() as interrupted:
+    with Bar(f"Fitting {observations.nnz} entries") as bar, place.joined(), noting_interrupts() as interrupted:
         follow = Following(bar, model, saved if saved.exists() else None)
         try:
             model.fit(observations, held_out, callbacks=[follow.iteration], checkpoint=saved, on_trial=follow.trial)
@@ -128,6 +173,7 @@ def fit(
         raise typer.Exit(1)
     if columns is not None:
         model.columns_ = columns
+    model.set_params(backend="local", n_jobs=threads)  # whoever loads it may have no Ray
     models.save(model, output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
@@ -137,7 +183,6 @@ def fit(
 def check_command(model: MatrixCompletion) -> None:
     """Refuse a method that does not exist, or parameters that it cannot have."""
     from lorank import catalogue
-    from lorank.errors import InputError
     from lorank.estimators.parameters import check_parameters
 
     try:
@@ -157,7 +202,6 @@ def read_table(
     duplicates: str = "error",
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """Observations of a file, with a bar, and a sentence about each guess."""
-    from lorank.errors import InputError
     from lorank.io import tables
 
     size = path.stat().st_size if path.is_file() else None
@@ -189,10 +233,18 @@ def read_validation(
     if given is None:
         return None
     try:
-        share = float(given)
+        float(given)
     except ValueError:
         names = columns or (None, None, None)
         return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
+    return _share(given)
+
+
+def _share(given: str) -> float:
+    try:
+        share = float(given)
+    except ValueError:
+        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
     if not 0 < share < 1:
         raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
     return share
@@ -227,6 +279,10 @@ def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
     elif hasattr(model, "tuning_"):
         facts["held_out_rmse"] = model.tuning_.chosen.error
     return facts
+
+
+def _numbers(text: str) -> list[float]:
+    return [number_or_auto(part, "--lam", float) for part in text.split(",")]
 
 
 def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:

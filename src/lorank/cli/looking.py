@@ -7,11 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from lorank.cli.folders import inspect_shards
 from lorank.cli.terminal import JsonOption, ModelArgument, answer, say
 
 
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     """What a model is, what it was fitted with and how that went."""
+    if model.is_dir():
+        inspect_shards(model, as_json)
+        return
     from lorank.io import models
 
     fitted = models.load(model)

@@ -13,8 +13,9 @@ from typing import Any
 
 _HOME = {
     "DistributedModel": "model",
-    "ShardedModel": "shards",
+    "ShardedModel": "sharded",
     "fit": "fitting",
+    "is_shards": "shards",
     "open_ray": "session",
     "open_shards": "shards",
     "over_ray": "problem",

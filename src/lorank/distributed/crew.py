@@ -86,7 +86,7 @@ class Crew:
                         f"Worker {number} died {DEATHS} times in one step; look for what kills it, such as a lack of "
                         "memory."
                     ) from None
-                self._actors[number] = self._start(number)
+                self._replace(number)
                 waiting[self._ask(number, side, question, asked[number])] = number
                 continue
             except RayTaskError as error:
@@ -106,12 +106,18 @@ class Crew:
         try:
             return self._actors[number].answer.remote(side, question, *args)
         except RayActorError:
-            self._actors[number] = self._start(number)
+            self._replace(number)
             return self._actors[number].answer.remote(side, question, *args)
+
+    def _replace(self, number: int) -> None:
+        ray.kill(self._actors[number])  # it may be only out of reach, and would keep its CPUs
+        self._actors[number] = self._start(number)
 
     def _start(self, number: int) -> Any:
         keeper: Any = ray.remote(_Keeper)
-        return keeper.options(num_cpus=self.threads).remote(self._own[number], self.threads)
+        # Over the nodes, so that each brings its memory.
+        options = {"num_cpus": self.threads, "scheduling_strategy": "SPREAD"}
+        return keeper.options(**options).remote(self._own[number], self.threads)
 
     def close(self) -> None:
         """End the actors and let go of their data."""

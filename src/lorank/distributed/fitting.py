@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,17 @@ import numpy as np
 
 from lorank import catalogue
 from lorank.distributed import tables
-from lorank.distributed.model import DistributedModel
+from lorank.distributed.model import ONE_FILE, DistributedModel
+from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.preparing import Prepared, prepare
 from lorank.distributed.problem import HELD_OUT, Engine, FolderProblem, Here
-from lorank.distributed.session import open_ray, remove_stale, workspace
+from lorank.distributed.session import host, open_ray, remove_stale, workspace
+from lorank.distributed.shards import check_target
 from lorank.errors import InputError
+from lorank.estimators.setting import AUTO, Setting
 from lorank.linalg.factors import padded_width
 from lorank.observations import Lines, Observations
-from lorank.solvers import Alternating, Callback, Checkpoint, Result, Stopping, solve
+from lorank.solvers import Alternating, Callback, Checkpoint, Stopping
 
 
 def fit(
@@ -31,12 +33,13 @@ def fit(
     value: str,
     method: str = "nnfn",
     rank: int = 10,
-    lam: float | Sequence[float] = 10.0,
+    lam: float | Sequence[float] | str = 10.0,
     theta: float | None = None,
     biases: bool = False,
     validation: float = 0.0,
     tol: float = 1e-4,
     max_iter: int = 500,
+    max_seconds: float | None = None,
     seed: int = 0,
     dtype: str = "float64",
     backend: str = "ray",
@@ -45,6 +48,7 @@ def fit(
     threads: int = 1,
     work_folder: str | Path | None = None,
     checkpoint: str | Path | None = None,
+    output: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> DistributedModel:
     """Fit all entries of a folder of Parquet files.
@@ -54,10 +58,10 @@ def fit(
     folder : path of Parquet files, long tables with a row id, a column id and a value on each line
     row, col, value : names of those columns
     method : "nnfn", "factored-nuclear" or "mf"
-    rank, theta, biases, tol, max_iter, dtype : as for MatrixCompletion
-    lam : float or a sequence of them
+    rank, theta, biases, tol, max_iter, max_seconds, dtype : as for MatrixCompletion
+    lam : float, a sequence of them, or "auto"
         A sequence is gone through from the largest down, each fit starting from the last; the one with the smallest
-        held-out error is kept, which needs `validation`.
+        held-out error is kept, which needs `validation`. "auto" halves it until that error rises.
     validation : fraction of the entries to hold out for early stopping, by a hash of their position
     backend : "ray", or "out-of-core" for this process alone, with memory-mapped blocks
     address : of a Ray cluster; None starts one on this machine
@@ -65,86 +69,86 @@ def fit(
     work_folder : where the sorted blocks go, three times the size of the entries; on a cluster, storage that all nodes
         share. Removed at the end.
     checkpoint : path; a fit that was cut off goes on from its last sweep there and ends as if it had not been
+    output : path; the model is saved there with what was seen, so that `recommend` can leave that out: as one file if
+        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C.
     """
     chosen = catalogue.find(method)
     if type(chosen.build_solver("auto")) is not Alternating:  # its subclasses need all entries at once
         raise InputError(
             f"Method {method!r} runs on one machine only; folders can be fitted by nnfn, factored-nuclear and mf."
         )
-    weights = sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
-    if len(weights) > 1 and not validation:
+    automatic = isinstance(lam, str)
+    if automatic and lam != AUTO:
+        raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
+    weights = [] if automatic else sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
+    if len(weights) != 1 and not validation:
         raise InputError("To choose among several lam, held-out entries are needed: give validation, such as 0.05.")
     if not 0 <= validation < 1:
         raise InputError(f"validation is a fraction between 0 and 1; got {validation}.")
     if backend not in ("ray", "out-of-core"):
         raise InputError(f"backend must be 'ray' or 'out-of-core'; got {backend!r}.")
+    if workers < 1 or threads < 1:
+        raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
+    if output is not None and Path(output).suffix != ONE_FILE:
+        check_target(Path(output))
     files, columns = tables.parquet_files(folder), tables.Columns(row, col, value)
     entries = tables.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
     store = min(1 << 30, 16 * entries * padded_width(rank))
     on_ray = backend == "ray"
-    with (
-        _temporary(work_folder) as own,
-        open_ray(address, workers * threads, store) if on_ray else nullcontext(),
-    ):
-        if on_ray:
-            from lorank.distributed.crew import check_cluster
+    with _temporary(work_folder) as own:
+        _check_disk(own, entries, dtype)
+        with open_ray(address, workers * threads, store) if on_ray else nullcontext():
+            if on_ray:
+                from lorank.distributed.crew import check_cluster
 
-            check_cluster((0, 0), entries, rank, dtype, workers, threads)
-        prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _here)
-        m, n = prepared.shape
-        if not 1 <= rank <= min(m, n):
-            raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
-        if on_ray:
-            check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
-        with _engine(prepared, on_ray, workers, threads) as engine:
-            frame = Lines(np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
-            nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
+                check_cluster((0, 0), entries, rank, dtype, workers, threads)
+            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _here)
+            m, n = prepared.shape
+            if not 1 <= rank <= min(m, n):
+                raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
+            if on_ray:
+                check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
+            with _engine(prepared, on_ray, workers, threads) as engine:
+                frame = Lines(np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
+                nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
 
-            def problem(weight: float) -> FolderProblem:
-                regularizer = chosen.build_regularizer(lam=weight, theta=theta)
-                return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
+                def problem(weight: float) -> FolderProblem:
+                    regularizer = chosen.build_regularizer(lam=weight, theta=theta)
+                    return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
 
-            about = {"data": (files, entries, columns), "method": method, "rank": rank, "lam": weights, "theta": theta}
-            about |= {"biases": biases, "validation": validation, "seed": seed, "dtype": dtype}
-            saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
-            held_out: Any = HELD_OUT if validation else None
-            result, best = _path(problem, weights, Stopping(tol, max_iter), held_out, callbacks, saved, seed)
-    return DistributedModel(result, prepared.row_ids, prepared.col_ids, best)
+                about = {"data": (files, entries, columns), "method": method, "rank": rank, "theta": theta}
+                about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
+                about |= {"seed": seed, "dtype": dtype}
+                saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
+                first = problem(1.0)
+                fitted = fit_path(
+                    problem,
+                    automatic_weights(first) if automatic else weights,
+                    automatic,
+                    Stopping(tol, max_iter, max_seconds),
+                    HELD_OUT if validation else None,
+                    callbacks,
+                    saved,
+                    seed,
+                )
+                mean, known = first.mean, first.nnz
+        setting = Setting(fitted.lam, rank, theta, biases)
+        names = (row, col, value)
+        model = DistributedModel(fitted.result, prepared.row_ids, prepared.col_ids, method, setting, mean, known, names)
+        if output is not None and not fitted.result.message.startswith("Interrupted"):
+            model.save(output, prepared.sides)
+    return model
 
 
-def _path(
-    problem: Callable[[float], FolderProblem],
-    weights: Sequence[float],
-    stopping: Stopping,
-    held_out: Any,
-    callbacks: Sequence[Callback],
-    checkpoint: Checkpoint | None,
-    seed: int,
-) -> tuple[Result, float]:
-    """Fits from the largest weight down, each from the last one's factors; the best on the held-out entries."""
-    best: tuple[float, Result, float] | None = None
-    start = None
-    for number, weight in enumerate(weights):
-        saved = checkpoint
-        if checkpoint is not None and len(weights) > 1:
-            saved = replace(checkpoint, path=Path(f"{checkpoint.path}.{number}"))
-        result = solve(
-            Alternating(),
-            problem(weight),
-            start=start,
-            stopping=stopping,
-            validation=held_out,
-            callbacks=callbacks,
-            checkpoint=saved,
-            seed=seed,
+def _check_disk(folder: Path, entries: int, dtype: str) -> None:
+    """Refuse a work folder that the blocks do not fit in: entries by rows and by columns on their way, and one side."""
+    needed, free = entries * (3 * np.dtype(dtype).itemsize + 20), shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"The blocks of {entries} entries need about {needed / 2**30:.1f} GiB and {folder.parent} has "
+            f"{free / 2**30:.1f} GiB free; give a larger work folder."
         )
-        error = float(np.nanmin(result.history.validation)) if held_out and len(result.history) else 0.0
-        if best is None or error < best[0]:
-            best = error, result, weight
-        start = result.factors
-    assert best is not None
-    return best[1], best[2]
 
 
 @contextmanager
@@ -166,8 +170,9 @@ def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Ite
 def _temporary(parent: str | Path | None) -> Iterator[Path]:
     if parent is not None and not Path(parent).is_dir():
         raise InputError(f"The work folder {parent} does not exist; make it first.")
-    remove_stale("lorank-blocks", parent)
-    folder = workspace("lorank-blocks", parent)
+    kind = f"lorank-blocks-{host()}"
+    remove_stale(kind, parent)
+    folder = workspace(kind, parent)
     try:
         yield folder
     finally:
@@ -179,12 +184,18 @@ def _here(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list
 
 
 def _on_ray(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """One Ray task a job; one whose process is killed runs again."""
+    """One Ray task a job; one whose process is killed runs again. If one fails, the others are ended before it is
+    told, so that none writes into a folder that is being removed."""
     import ray
     from ray.exceptions import RayTaskError
 
     task: Any = ray.remote(function).options(max_retries=20, num_cpus=1)
+    running = [task.remote(*job) for job in jobs]
     try:
-        return ray.get([task.remote(*job) for job in jobs])
-    except RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, InputError) else error) from None
+        return ray.get(running)
+    except BaseException as error:
+        for one in running:
+            ray.cancel(one, force=True)
+        ray.wait(running, num_returns=len(running), timeout=60)
+        cause = error.cause if isinstance(error, RayTaskError) else None
+        raise (cause if isinstance(cause, InputError) else error) from None

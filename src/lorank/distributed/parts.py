@@ -85,6 +85,12 @@ class Part:
     entries: int
     source: Any
 
+    def lines(self, check: bool = False) -> Lines:
+        """The lines where they lie, in memory or in a file."""
+        if isinstance(self.source, PartFile):
+            return self.source.read(check)
+        return Lines(*(unlocked(array) for array in (self.source.pointers, self.source.indices, self.source.values)))
+
 
 class _Unlocked:
     """A pointer to another array's data, for numpy to wrap; it keeps that array alive."""
@@ -129,7 +135,7 @@ class Block:
 
     def __init__(self, parts: Sequence[Part], workers: kernels.Workers) -> None:
         self.parts, self.workers = list(parts), workers
-        self._checked: set[str] = set()
+        self._checked: set[int] = set()
 
     def solve(
         self, right: Array, k: int, biased: bool, offset: float, ridge: Array, drag: Array
@@ -180,12 +186,9 @@ class Block:
             yield slice(part.lo - self.parts[0].lo, part.hi - self.parts[0].lo), self._lines(part)
 
     def _lines(self, part: Part) -> Lines:
-        source = part.source
-        if isinstance(source, PartFile):
-            first = source.path not in self._checked
-            self._checked.add(source.path)
-            return source.read(check=first)
-        return Lines(*(unlocked(array) for array in (source.pointers, source.indices, source.values)))
+        first = part.lo not in self._checked
+        self._checked.add(part.lo)
+        return part.lines(check=first)
 
 
 def _line_sums(lines: Lines, numbers: Array) -> Array:

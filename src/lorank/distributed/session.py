@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +19,8 @@ from lorank.errors import InputError
 
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
+# What Ray's names leave of the length of a socket's path.
+LONGEST_PARENT = 16
 
 
 @contextmanager
@@ -42,6 +47,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         yield
         return
     if address is not None:
+        _check_reachable(address)
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -53,8 +59,10 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         return
     from ray._private import ray_constants
 
-    remove_stale("lorank-ray")
-    folder = workspace("lorank-ray")
+    # Sockets go there, whose paths have at most 107 bytes.
+    parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
+    remove_stale("lorank-ray", parent)
+    folder = workspace("lorank-ray", parent)
     cluster, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
     try:
         ray.init(
@@ -73,6 +81,17 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody answers; Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return  # "auto" and the like, which Ray looks up
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(f"The Ray cluster at {address} cannot be joined ({error.strerror or error}).") from None
+
+
 def _prepare_environment() -> None:
     """What Ray reads when it is imported: to listen on the loopback instead of every address, to report nothing, and to
     ask for a token, ours alone: other users of this machine cannot talk to it, and no token is left in a file."""
@@ -83,7 +102,7 @@ def _prepare_environment() -> None:
 
 
 def workspace(kind: str, parent: str | Path | None = None) -> Path:
-    """A new folder that bears this process's number; the path is short, because sockets go there."""
+    """A new folder that bears this process's number."""
     return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
 
 
@@ -94,3 +113,8 @@ def remove_stale(kind: str, parent: str | Path | None = None) -> None:
         if number.isdigit() and not os.path.exists(f"/proc/{number}") and os.path.isdir("/proc"):
             with suppress(OSError):
                 shutil.rmtree(folder)
+
+
+def host() -> str:
+    """A number of this host: storage may be shared by many, each with process numbers of its own."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"

@@ -126,6 +126,8 @@ def load(path: str | Path) -> MatrixCompletion:
 def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
+    if (path / "manifest.json").is_file():
+        raise InputError(f"{path} is a folder of shards, for predict, recommend and inspect; the rest needs one file.")
     check_exists(path)
     try:
         with safe_open(path, framework="numpy") as file:

@@ -114,7 +114,7 @@ def read(
     if kind in matrices.READERS:
         return matrices.READERS[kind](path, value), None
     columns = column_names(path, delimiter, header)
-    chosen = _choose(columns, row, col, value, path, say)
+    chosen = choose_columns(columns, row, col, value, path, say)
     if chosen is None:
         if kind in PARQUET:
             return matrices.read_wide_parquet(path, row), None
@@ -130,7 +130,7 @@ def column_names(path: Path, delimiter: str | None = None, header: bool | None =
     return delimited.sniff(path, delimiter, header).columns
 
 
-def _choose(
+def choose_columns(
     columns: tuple[str, ...], row: str | None, col: str | None, value: str | None, path: Path, say: Say
 ) -> tuple[str, str, str] | None:
     """The three columns of a long table; None for a wide one."""
@@ -163,7 +163,7 @@ def read_long(
     """A long table in text or parquet, read in blocks; without a value column its values are NaN."""
     row_names, col_names = Numbering(), Numbering()
     pieces: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
-    for its_rows, its_cols, its_values in _blocks(path, row, col, value, delimiter, header, advance):
+    for its_rows, its_cols, its_values in blocks(path, row, col, value, delimiter, header, advance):
         pieces[0].append(row_names.codes(*its_rows))
         pieces[1].append(col_names.codes(*its_cols))
         pieces[2].append(its_values)
@@ -185,7 +185,7 @@ def _joined(pieces: list[Array]) -> Array:
 Block = tuple[tuple[list[Any], Array], tuple[list[Any], Array], Array]
 
 
-def _blocks(
+def blocks(
     path: Path,
     row: str,
     col: str,

@@ -112,12 +112,14 @@ class Alternating(Solver):
         left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
-        frame = balance(problem.prior_gram(factors), gram_right)
+        gram_left = problem.prior_gram(factors)
+        frame = balance(gram_left, gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious, least)
         right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
-        frame = problem.frame(factors)
+        # Recentring moves biases only, which no Gram has in it.
+        frame = balance(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
         objective = loss + problem.penalty(factors, frame)
         return AlternatingState(factors, factors, objective, effective_rank(frame.sigma))
 
@@ -142,16 +144,14 @@ def _half_step(
 
 def _extrapolated(now: Factors, before: Factors, momentum: float) -> Factors:
     """now + momentum (now - before), biases and offset included."""
-    sides = []
-    for side, old in ((now.left, before.left), (now.right, before.right)):
-        moved = aligned_zeros(side.shape, side.dtype)
-        np.subtract(side, old, out=moved)
-        moved *= side.dtype.type(momentum)
-        moved += side
-        sides.append(moved)
-    return replace(
-        now,
-        left=sides[0],
-        right=sides[1],
-        offset=now.offset + momentum * (now.offset - before.offset),
-    )
+    offset = now.offset + momentum * (now.offset - before.offset)
+    left, right = (_moved(*sides, momentum) for sides in ((now.left, before.left), (now.right, before.right)))
+    return replace(now, left=left, right=right, offset=offset)
+
+
+def _moved(side: Array, old: Array, momentum: float) -> Array:
+    moved = aligned_zeros(side.shape, side.dtype)  # the only new array: the factors may be long
+    np.subtract(side, old, out=moved)
+    moved *= side.dtype.type(momentum)
+    moved += side
+    return moved

@@ -1,0 +1,214 @@
+"""`lorank fit` on a folder of Parquet files, and answers from the shards of a model: nothing is held whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lorank.cli.following import Following
+from lorank.cli.terminal import Bar, answer, noting_interrupts, say
+
+if TYPE_CHECKING:
+    from lorank.estimators import MatrixCompletion
+
+
+def fit_folder(
+    table: Path,
+    output: Path,
+    columns: tuple[str | None, str | None, str | None],
+    wanted: MatrixCompletion,
+    validation: float | None,
+    place: dict[str, Any],
+    checkpoint: Path,
+    *,
+    keep_checkpoint: bool,
+    keep_data: bool,
+    as_json: bool,
+) -> None:
+    """Fit all Parquet files of a folder, on Ray or out of core, and save the model as its name says."""
+    from lorank import distributed
+    from lorank.errors import InputError
+    from lorank.io import matrices, tables
+
+    files = _parquet_files(table)
+    present = tuple(matrices.parquet_file(Path(files[0])).schema_arrow.names)
+    names = tables.choose_columns(present, *columns, Path(files[0]), say)
+    if names is None:
+        raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
+    settled = _settled(wanted.get_params(), validation)
+    states = (checkpoint, Path(f"{checkpoint}.path"))
+    with Bar(f"Sorting {len(files)} files") as bar, noting_interrupts() as interrupted:
+        follow = Following(bar, wanted, checkpoint if any(path.exists() for path in states) else None)
+        model = distributed.fit(
+            table,
+            **dict(zip(("row", "col", "value"), names)),
+            **settled,
+            **place,
+            checkpoint=checkpoint,
+            output=output if keep_data else None,
+            callbacks=[follow.iteration],
+        )
+    if interrupted:
+        say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
+        raise typer.Exit(1)
+    if not keep_data:
+        model.save(output)
+    if not keep_checkpoint:
+        for path in states:
+            path.unlink(missing_ok=True)
+    m, n = model.shape
+    result = model.result
+    facts = {
+        "model": str(output),
+        "bytes": size_of(output),
+        "rows": m,
+        "columns": n,
+        "entries": model.entries,
+        "method": model.method,
+        **vars(model.setting),
+        "status": result.status.name.lower(),
+        "iterations": result.n_iter,
+        "seconds": result.seconds,
+    }
+    errors = [error for error in result.history.validation if error == error]
+    answer({**facts, "validation_rmse": min(errors)} if errors else facts, as_json)
+
+
+def _parquet_files(table: Path) -> list[str]:
+    from lorank.errors import InputError
+
+    try:
+        from lorank.distributed.tables import parquet_files
+    except ImportError:
+        raise InputError("Folders of Parquet files need pyarrow: pip install 'lorank[tables]'.") from None
+    return parquet_files(table)
+
+
+def _settled(params: dict[str, Any], validation: Any) -> dict[str, Any]:
+    """Parameters without "auto", but for lam: that is found on a path, the only thing that is tuned on a folder."""
+    rank, biases = params["rank"], params["biases"]
+    lam, guesses = params["lam"], []
+    if rank == "auto":
+        rank = 10
+        guesses.append("rank 10")
+    if biases == "auto":
+        biases = True
+        guesses.append("biases")
+    if (lam == "auto" or isinstance(lam, list)) and validation is None:
+        validation = 0.1
+        guesses.append("a tenth of the entries held out to choose lam")
+    if guesses:
+        say(f"Of a folder only lam is tuned: taking {' and '.join(guesses)}.")
+    return {
+        "method": params["method"],
+        "rank": rank,
+        "lam": lam,
+        "theta": None if params["theta"] == "auto" else params["theta"],
+        "biases": biases,
+        "validation": validation or 0.0,
+        "seed": params["random_state"],
+        "max_seconds": params["max_seconds"],
+        "tol": params["tol"],
+        "dtype": params["dtype"],
+    }
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of a folder's files."""
+    return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
+
+
+def predict_from_shards(
+    folder: Path,
+    pairs: Path,
+    names: Callable[[Any], tuple[str, str]],
+    output: Path | None,
+    unseen: str,
+    delimiter: str | None,
+    header: bool | None,
+    as_json: bool,
+) -> None:
+    """Predictions for a table of pairs, which is read, answered and written block by block."""
+    import numpy as np
+
+    from lorank.distributed import open_shards
+    from lorank.io import tables
+    from lorank.io.appending import appending
+
+    model = open_shards(folder)
+    titles = names(model)
+    lines = 0
+    with Bar(f"Predicting {pairs.name}", pairs.stat().st_size) as bar, appending(output, as_json) as append:
+        for rows, cols, _ in tables.blocks(pairs, *titles, None, delimiter, header, bar.advance):
+            given = [np.array(distinct)[which] for distinct, which in (rows, cols)]
+            own = [_spelled(part, side, model) for part, side in zip(given, ("row", "col"))]
+            append({titles[0]: given[0], titles[1]: given[1], "prediction": model.predict(*own, unseen=unseen)})
+            lines += given[0].size
+    if output is not None:
+        say(f"{lines} lines in {output}.")
+
+
+def recommend_from_shards(
+    folder: Path, rows: list[str] | None, n: int, seen: bool, output: Path | None, as_json: bool
+) -> None:
+    """The best columns for rows, some rows at a time."""
+    import numpy as np
+
+    from lorank.distributed import open_shards
+    from lorank.io.appending import appending
+
+    model = open_shards(folder)
+    chosen = None if rows is None else _spelled(np.array(rows), "row", model)
+    lines = 0
+    with (
+        Bar("Recommending", model.shape[0] if rows is None else len(rows)) as bar,
+        appending(output, as_json) as append,
+    ):
+        for ranking in model.recommend(chosen, n, seen=seen):
+            append({model.columns_[0]: ranking.rows, model.columns_[1]: ranking.cols, "score": ranking.scores})
+            lines += ranking.rows.size
+            bar.advance(np.unique(ranking.rows).size)
+    if not lines:
+        say("Every column was seen in these rows; nothing is left to recommend.")
+    if output is not None:
+        say(f"{lines} lines in {output}.")
+
+
+def inspect_shards(folder: Path, as_json: bool) -> None:
+    """What the manifest says."""
+    from lorank.distributed import open_shards
+
+    model = open_shards(folder)
+    about = model.manifest
+    facts = {
+        "model": str(folder),
+        "bytes": size_of(folder),
+        "rows": model.shape[0],
+        "columns": model.shape[1],
+        "row_ids": str(model.id_type("row")),
+        "column_ids": str(model.id_type("col")),
+        "entries": about["entries"] if about["seen"] else "not kept",
+        "method": about["method"],
+        **about["setting"],
+        "status": about["status"].lower(),
+        "message": about["message"],
+        "iterations": about["n_iter"],
+        "seconds": about["seconds"],
+        "objective": about["objective"],
+        "mean": about["mean"],
+        "table": list(model.columns_),
+    }
+    answer(facts, as_json)
+
+
+def _spelled(names: Any, side: str, model: Any) -> Any:
+    """Names in the type of the model's ids."""
+    import numpy as np
+
+    from lorank.identifiers import Identifiers
+    from lorank.io.names import as_model_spells
+
+    return as_model_spells(names, Identifiers(np.empty(0, model.id_type(side))))

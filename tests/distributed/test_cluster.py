@@ -1,0 +1,89 @@
+"""A cluster of two nodes, joined by its address; one of them goes down on the way."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None or find_spec("pyarrow") is None, reason="ray or pyarrow is missing"),
+]
+
+# Two raylets on this machine, each with two CPUs and a store of its own: what is on one must be sent to the other.
+CLUSTER = """
+import os, sys, tempfile
+folder = tempfile.TemporaryDirectory(prefix="lt", dir="/tmp")  # sockets have short names
+os.environ["RAY_TMPDIR"] = folder.name
+os.mkdir(folder.name + "/ray")
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+other = cluster.add_node(num_cpus=2)
+print(cluster.address, flush=True)
+for line in sys.stdin:
+    if line.strip() == "lose":
+        cluster.remove_node(other, allow_graceful=False)
+        print("lost", flush=True)
+    else:
+        break
+cluster.shutdown()
+folder.cleanup()
+"""
+
+DRIVER = """
+import sys
+import numpy as np, ray
+from lorank.distributed import fit
+params = dict(row="u", col="i", value="v", rank=4, lam=2.0, biases=True, validation=0.1, tol=0.0, max_iter=8)
+nodes = []
+def watch(progress):
+    nodes.append(sum(node["Alive"] for node in ray.nodes()))
+    if progress.iteration == 3:
+        print("sweep", flush=True)
+        sys.stdin.readline()
+far = fit(sys.argv[1], **params, address=sys.argv[2], workers=2, callbacks=[watch])
+assert nodes[0] == 2 and not ray.is_initialized(), nodes
+alone = fit(sys.argv[1], **params, backend="out-of-core")
+np.testing.assert_array_equal(far.result.factors.left, alone.result.factors.left)
+assert far.result.history.objective == alone.result.history.objective
+print("same", flush=True)
+"""
+
+
+def start(code, *words):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"
+    command = [sys.executable, "-W", "ignore", "-c", code, *words]
+    return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def say(process, word):
+    process.stdin.write(f"{word}\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("lose", [False, True])
+def test_two_nodes_give_the_same_bits(folder, lose):
+    cluster = start(CLUSTER)
+    try:
+        address = cluster.stdout.readline().strip()
+        assert address
+        driver = start(DRIVER, str(folder), address)
+        assert driver.stdout.readline().strip() == "sweep"
+        if lose:
+            say(cluster, "lose")
+            assert cluster.stdout.readline().strip() == "lost"
+        rest, _ = driver.communicate("go on\n", timeout=120)
+        assert rest.endswith("same\n")  # Ray may speak of the lost node before that
+        assert driver.returncode == 0
+    finally:
+        say(cluster, "end")
+        assert cluster.wait(60) == 0
+
+
+def test_an_address_where_nobody_is(folder):
+    words = [sys.executable, "-c", DRIVER, str(folder), "127.0.0.1:1"]
+    answer = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert "InputError: The Ray cluster at 127.0.0.1:1 cannot be joined (Connection refused)." in answer.stderr

@@ -1,0 +1,189 @@
+"""Folders on Ray: the bits of the fit without it, whoever dies on the way; one sentence for what cannot be mended."""
+
+import os
+import random
+import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from lorank.distributed import fit, fitting, parts, tables
+from lorank.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("session")
+
+NAMES = {"row": "u", "col": "i", "value": "v"}
+PARAMS = {**NAMES, "rank": 4, "lam": 2.0, "biases": True, "validation": 0.1, "tol": 1e-8, "max_iter": 6}
+# As /proc writes 127.0.0.1, ::1 and ::ffff:127.0.0.1.
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A work folder, which must be empty in the end."""
+    (tmp_path / "work").mkdir()
+    yield tmp_path / "work"
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.fixture
+def few_parts(monkeypatch):
+    monkeypatch.setattr(parts, "PARTS", 4)
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.result.factors.left, other.result.factors.left)
+    np.testing.assert_array_equal(one.result.factors.right, other.result.factors.right)
+    assert one.result.history.objective == other.result.history.objective
+    assert one.result.history.validation == other.result.history.validation
+
+
+def keepers():
+    """Processes of this test's workers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if b"ray::_Keeper" in (entry / "cmdline").read_bytes() and parent(parent(entry.name)) == os.getpid():
+                    found.append(int(entry.name))
+    return found
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def test_the_same_bits_though_a_worker_dies(folder, work, few_parts):
+    """And, while the workers are at work, nobody listens but on the loopback."""
+    addresses = []
+
+    def kill(progress):
+        addresses.append(listening())
+        if progress.iteration == 2:
+            os.kill(keepers()[0], signal.SIGKILL)
+
+    alone = fit(folder, **PARAMS, backend="out-of-core")
+    same(fit(folder, **PARAMS, work_folder=work, callbacks=[kill]), alone)
+    assert all(addresses)
+    assert set().union(*addresses) <= LOOPBACK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_the_same_bits_though_workers_die_at_any_moment(folder, work, workers):
+    """Every second one of them, idle, computing or only starting."""
+    alone = fit(folder, **PARAMS | {"max_iter": 200, "tol": 0.0}, backend="out-of-core")
+    done, kills = threading.Event(), []
+
+    def kill():
+        chance = random.Random(workers)
+        while not done.wait(chance.uniform(0.5, 2.0)) and len(kills) < 6:
+            with suppress(ProcessLookupError, IndexError):
+                victim = chance.choice(keepers())
+                os.kill(victim, signal.SIGKILL)
+                kills.append(victim)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        far = fit(folder, **PARAMS | {"max_iter": 200, "tol": 0.0}, workers=workers, work_folder=work)
+    finally:
+        done.set()
+        killer.join()
+    assert kills
+    same(far, alone)
+
+
+def test_the_same_bits_though_tasks_die(folder, work, few_parts, monkeypatch, tmp_path):
+    """Every task of the preparation is killed in the middle of it, once."""
+    alone = fit(folder, **PARAMS, backend="out-of-core")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    real = fitting._on_ray
+
+    def deadly(function, jobs):
+        def once(mark, *job):
+            answer = function(*job)
+            if not os.path.exists(mark):
+                open(mark, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        # One in each pass is enough: what takes long is starting processes anew.
+        return real(once, [(f"{marks}/{function.__name__}-{n % 2}", *job) for n, job in enumerate(jobs)])
+
+    monkeypatch.setattr(fitting, "_on_ray", deadly)
+    same(fit(folder, **PARAMS, work_folder=work), alone)
+    assert {path.name.split("-")[0] for path in marks.iterdir()} == {"scan", "spill", "assemble"}
+
+
+def test_a_file_that_vanishes_is_named(folder, work, few_parts, monkeypatch):
+    real = fitting._on_ray
+
+    def losing(function, jobs):
+        if function.__name__ == "spill":
+            (folder / "1.parquet").unlink()
+        return real(function, jobs)
+
+    monkeypatch.setattr(fitting, "_on_ray", losing)
+    with pytest.raises(InputError, match=r"1\.parquet is gone"):
+        fit(folder, **PARAMS, work_folder=work)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_block_that_is_lost_or_changed_is_named(folder, work, few_parts, lost):
+    """The block is read again by a worker that takes the place of one that died."""
+
+    def damage(progress):
+        if progress.iteration == 2:
+            (block,) = work.glob("lorank-blocks-*/rows-1.part")
+            content = bytearray(block.read_bytes())
+            content[-1] ^= 1
+            block.unlink()
+            if not lost:
+                block.write_bytes(content)
+                for pid in keepers():
+                    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(InputError, match=r"rows-1\.part is " + ("gone" if lost else "damaged")):
+        fit(folder, **PARAMS, work_folder=work, callbacks=[damage])
+
+
+def test_too_much_for_the_cluster_is_refused_before_it_starts(folder, work, monkeypatch):
+    monkeypatch.setattr(fitting, "prepare", None)
+    with pytest.raises(InputError, match="64 CPUs and Ray has 4"):
+        fit(folder, **PARAMS, workers=64, work_folder=work)
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "count_lines", lambda files: 10**12)
+        patch.setattr(fitting.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 30))
+        with pytest.raises(InputError, match=r"need about \d+\.\d GiB and .* has 5\.0 GiB free"):
+            fit(folder, **PARAMS, work_folder=work)
+        patch.setattr(fitting.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 60))
+        with pytest.raises(InputError, match=r"needs about \d+\.\d GiB over all workers and Ray has"):
+            fit(folder, **PARAMS, work_folder=work)
+
+
+def listening():
+    """Addresses on which this process or one below it listens, as /proc writes them."""
+    own, waiting = set(), [os.getpid()]
+    listed = [line.split() for line in os.popen("ps -eo pid=,ppid=").read().splitlines()]
+    while waiting:
+        own.add(waiting.pop())
+        waiting += [int(pid) for pid, parent in listed if int(parent) in own and int(pid) not in own]
+    sockets = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" or "udp" in table:
+                sockets[fields[9]] = fields[1].split(":")[0]
+    found = set()
+    for pid in own:
+        with suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):
+                    found.add(sockets.get(os.readlink(f"/proc/{pid}/fd/{number}")[8:-1]))
+    return found - {None}
