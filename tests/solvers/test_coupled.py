@@ -57,7 +57,7 @@ def lbfgs(problem, solution, balanced):
     seen[problem.observations.rows, problem.observations.cols] = True
     target = np.zeros(seen.shape)
     target[seen] = problem.observations.values
-    terms = [problem.term(False), problem.term(True)]
+    terms = [problem.added(side) or problem.whitened(side) for side in (False, True)]
     roots = [t.expand(np.eye(len(t.values))) if hasattr(t, "expand") else np.eye(n) for t, n in zip(terms, seen.shape)]
     L = [
         t.weight * (t.matrix @ np.eye(t.size)) if hasattr(t, "modes") else np.zeros((n, n))
@@ -110,7 +110,7 @@ def test_half_step_minimises_its_quadratic(field, kind, monkeypatch):
     assert loss == pytest.approx(problem.loss(solved.transposed() if transposed else solved))
     best = value(solved.W)
     rng = np.random.default_rng(0)
-    term = problem.term(transposed)
+    term = problem.added(transposed) or problem.whitened(transposed)
     for _ in range(5):
         if kind in ("kernel", "time"):
             direction = term.expand(rng.standard_normal((len(term.values), 4)))
