@@ -113,6 +113,11 @@ def test_xarray_comes_back_as_it_was(array, climate):
     np.testing.assert_allclose(filled.values.T, direct)
 
 
+def test_usual_names_are_found(array):
+    named = array.rename(lat="latitude", lon="longitude", station="site", time="month")
+    np.testing.assert_array_equal(spatial.complete(named, **FIXED), spatial.complete(array, "station", **FIXED))
+
+
 def test_grids_are_stacked_and_unstacked():
     xr = pytest.importorskip("xarray")
     rng = np.random.default_rng(0)
@@ -152,7 +157,9 @@ def test_netcdf_in_and_out(array, tmp_path):
 
 def test_bad_arrays_are_named(array, climate):
     with pytest.raises(InputError, match="no dimension 'location'"):
-        spatial.complete(array)
+        spatial.complete(array, dim="location")
+    with pytest.raises(InputError, match="no coordinate lat or latitude"):
+        spatial.complete(array.drop_vars("lat"))
     with pytest.raises(InputError, match="'latitude' must run along"):
         spatial.complete(array, dim="station", lat="latitude")
     with pytest.raises(InputError, match="one dimension"):

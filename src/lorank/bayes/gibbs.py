@@ -5,8 +5,8 @@
 
 Nothing is tuned: the weights that other methods call lam are drawn too. All conditionals are Gaussian, Gaussian-Wishart
 or Gamma, and rows are independent given the columns, so a sweep costs what a sweep of alternating least squares does.
-A graph on the rows multiplies the density by exp(-alpha gamma/2 tr(X^T L X)) and ties them (`bayes.graphs`), gamma in the
-unit of the other methods; alpha is then drawn from the graph's term as well, as from one residual for each tied number.
+A graph on the rows multiplies the density by exp(-alpha gamma/2 tr(X^T L X)), which ties them (`bayes.graphs`); gamma
+is that of the other methods, and alpha is drawn from the graph's term too, as from one residual for each tied number.
 
 References
 ----------
