@@ -1,6 +1,7 @@
 """`lorank complete` and `lorank fit` on NetCDF files, from the shell's point of view."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,11 +117,11 @@ def test_bad_files_give_one_sentence(stations):
     with open("noise.nc", "wb") as file:
         file.write(b"this is not NetCDF")
     assert "noise.nc cannot be read as NetCDF" in fails("complete", "noise.nc", "-o", "filled.nc")
-    assert not any(path.name.startswith("filled") for path in __import__("pathlib").Path().iterdir())
+    assert not list(Path().glob("*filled*"))
 
 
 def test_fit_takes_netcdf(stations):
     code, out, err = run("fit", "stations.nc", "-o", "m.lorank", "--json", "--biases", "yes", *GIVEN)
     assert code == 0, err
     assert json.loads(out)["columns"] == 36
-    assert "cannot be found" in fails("fit", "nowhere.nc") or True
+    assert "nowhere.nc" in fails("fit", "nowhere.nc")

@@ -131,7 +131,7 @@ def _completed(
         raise InputError(f"complete needs an xarray DataArray, not {type(da).__name__}; pick a variable of a Dataset.")
     lat, lon = _named(da, lat, LATITUDE), _named(da, lon, LONGITUDE)
     if dim is None:
-        along = da.coords[lat].dims if lat in da.coords else ()
+        along: tuple[Any, ...] = da.coords[lat].dims if lat in da.coords else ()
         dim = "location" if lat in da.dims or len(along) != 1 else str(along[0])
     grid = dim not in da.dims and lat in da.dims and lon in da.dims
     if grid:
