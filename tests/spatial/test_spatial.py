@@ -70,9 +70,8 @@ def test_new_coordinates_are_predicted_like_rows_without_values(climate):
 
 def test_parameters_are_tuned_on_held_out_places(climate):
     _, values, lat, lon = climate
-    model = SpatialCompletion(nugget=0.01, lam=0.1, theta=1.0, rank=3, normalisation="zscore-rows").fit(
-        values, lat, lon
-    )
+    given = {"nugget": 0.01, "lam": 0.1, "theta": 1.0, "rank": 3, "residual_length": 0.0, "residual_nugget": 1.0}
+    model = SpatialCompletion("zscore-rows", **given).fit(values, lat, lon)
     assert model.parameters_["nugget"] == 0.01
     assert len(model.trials_) == 6
     best = min(model.trials_, key=lambda trial: trial["error"])

@@ -3,8 +3,8 @@
     z_ij = <w_i, h_j> + r_ij + noise,   r_.j ~ N(0, s^2 exp(-distance / length)) for each time j by itself
 
 The low-rank part carries what recurs: from a few months it learns how a place differs from its neighbours. A field has
-more than any rank, though, and what is left over is still smooth over short distances. Its Gaussian process has full rank
-and no memory: given the low-rank part it is simple kriging of the residuals, and at rank 0 it is kriging.
+more than any rank, though, and what is left over is still smooth over short distances. Its Gaussian process has full
+rank and no memory: given the low-rank part it is simple kriging of the residuals, and at rank 0 it is kriging.
 """
 
 from __future__ import annotations
