@@ -178,7 +178,7 @@ def temperature(folder: Path) -> StationData:
 def with_gaps(data: StationData, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """What is seen, and masks of what is not: `never` seen stations (30%), `hidden` nine tenths of the months of 20%.
 
-    `validation` is the same in small, on other stations (5%): half of them never seen, half with a tenth of their months.
+    `validation` is the same in small, on other stations (5%): half never seen, half with a tenth of their months.
     """
     rng = np.random.default_rng(seed)
     there = ~np.isnan(data.values)

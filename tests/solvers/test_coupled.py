@@ -154,7 +154,8 @@ def test_complete_rows_take_one_iteration(field, monkeypatch):
         factors = problem.random_start(0)
         once, loss = solve_half(problem, factors, np.eye(4))
         twice, again = solve_half(problem, replace(factors, left=once), np.eye(4))
-        np.testing.assert_allclose(once, twice, atol=1e-8)
+        # The graph's is in single precision.
+        np.testing.assert_allclose(once, twice, atol=1e-5)
         assert loss == pytest.approx(again)
 
 

@@ -180,11 +180,16 @@ class GraphLaplacian:
         return self
 
     def modes(self, fractions: Array) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of diag(fractions) + gamma L, a dense m x m matrix; kept for the next call."""
+        """Eigenvalues and eigenvectors of diag(fractions) + gamma L, a dense m x m matrix; kept for the next call.
+
+        In single precision, which halves the time and is enough for a preconditioner.
+        """
         key = fractions.tobytes()
         if key not in self._modes:
             self._modes.clear()
-            self._modes[key] = scipy.linalg.eigh(np.diag(fractions) + self.weight * self.matrix)
+            self._modes[key] = scipy.linalg.eigh(
+                (np.diag(fractions) + self.weight * self.matrix).astype(np.float32), overwrite_a=True, driver="evd"
+            )
         return self._modes[key]
 
 

@@ -94,12 +94,13 @@ class Alternating(Solver):
         left, _ = self._half(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
-        frame = balance(problem.prior_gram(factors), gram_right)
+        gram_left = problem.prior_gram(factors)
+        frame = balance(gram_left, gram_right)
         ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious)
         right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
-        frame = problem.frame(factors)
+        frame = balance(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
         objective = loss + problem.penalty(factors, frame)
         return AlternatingState(factors, factors, objective, effective_rank(frame.sigma))
 

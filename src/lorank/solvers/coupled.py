@@ -99,7 +99,8 @@ def graph_system(
         divide = _division(values, gram, ridge)
 
         def precondition(R: Array) -> Array:
-            return Q @ divide(Q.T @ R)
+            # In the precision of the modes: a preconditioner need not be exact.
+            return np.asarray(Q @ divide(Q.T @ R.astype(Q.dtype)).astype(Q.dtype), np.float64)
 
     return system, precondition
 
