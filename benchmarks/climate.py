@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import resource
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from climate_speed import speed
 from scipy.spatial.distance import cdist
 
 from lorank import MatrixCompletion, catalogue
@@ -95,8 +95,10 @@ class Task:
         return self.graphs[rate]
 
     def completed(self, seen: np.ndarray, method: str, graph: Any, lam: float, theta: float = 1.0) -> np.ndarray:
-        shape = theta if "theta" in catalogue.find(method).parameters else None
-        model = MatrixCompletion(method, self.rank, lam, shape, row_graph=graph, random_state=0, tol=self.tol)
+        found = catalogue.find(method)
+        given = {"lam": lam, "theta": theta} if method == "nnfn" else found.at(lam, found.shapes[0])
+        limits = {"max_iter": 100} if method == "bpmf" else {"tol": self.tol}
+        model = MatrixCompletion(method, self.rank, row_graph=graph, random_state=0, **given, **limits)
         return model.fit(Observations.from_dense(seen)).result_.factors.dense()
 
     def laplacian(self, method: str) -> Fit:
@@ -115,7 +117,7 @@ class Task:
         return fit
 
 
-def methods_of(task: Task, spectral: bool) -> dict[str, tuple[list[dict[str, Any]], Fit]]:
+def methods_of(task: Task, table_6: bool) -> dict[str, tuple[list[dict[str, Any]], Fit]]:
     """Name: the settings that are tried, and the fit."""
     paper = list(
         settings(rate=(2.0,), weight=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), lam=(0.001, 0.03, 0.3))
@@ -129,28 +131,30 @@ def methods_of(task: Task, spectral: bool) -> dict[str, tuple[list[dict[str, Any
         "nearest station": ([{}], lambda seen, s: task.by_distance(seen, np.inf)),
         "inverse distance": (list(settings(power=(1.0, 2.0, 3.0))), lambda seen, s: task.by_distance(seen, s["power"])),
         "kriging (GaussianProcessRegressor)": (krige, lambda seen, s: task.kriging(seen, **s)),
-        "graph b/1000 km, factored nuclear": (paper, task.laplacian("factored-nuclear")),
-        "graph b/1000 km, factored NNFN": (paper, task.laplacian("nnfn")),
-        "graph, factored nuclear": (tuned, task.laplacian("factored-nuclear")),
-        "graph, factored NNFN": (tuned, task.laplacian("nnfn")),
-        "graph, GRALS": (grals, task.laplacian("grals")),
+        "graph exp(-2b), b in 1000 km: factored nuclear": (paper, task.laplacian("factored-nuclear")),
+        "graph exp(-2b), b in 1000 km: factored NNFN": (paper, task.laplacian("nnfn")),
+        "**graph exp(-2b), unit of b tuned: factored NNFN**": (tuned, task.laplacian("nnfn")),
+        "graph, unit of b tuned: factored nuclear": (tuned, task.laplacian("factored-nuclear")),
+        "graph, unit of b tuned: GRALS": (grals, task.laplacian("grals")),
         "kernel prior, factored nuclear": (prior, task.prior("factored-nuclear")),
         "kernel prior, factored NNFN": (prior, task.prior("nnfn")),
     }
-    if spectral:
-        found["graph, nuclear"] = (tuned, task.laplacian("nuclear"))
-        found["graph, NNFN"] = (tuned, task.laplacian("nnfn-prox"))
+    others = ("nuclear", "nnfn-prox", "truncated-l12", "capped-l1", "lsp", "mcp", "bpmf")
+    names = ("nuclear", "NNFN", "truncated l1-2", "capped-l1", "LSP", "MCP", "BPMF")
+    for method, name in zip(others, names) if table_6 else ():
+        options = [s for s in tuned if s["lam"] == LAMS[0]] if method == "bpmf" else tuned
+        found[f"graph, unit of b tuned: {name}"] = (options, task.laplacian(method))
     return found
 
 
-def whole_places(title: str, tasks: dict[str, Task], seeds: int, spectral: bool) -> None:
+def whole_places(title: str, tasks: dict[str, Task], seeds: int, table_6: bool) -> None:
     """The paper's setting: 10% of the places train, 10% validate, 80% test."""
     print(f"\n## {title}: RMSE at places never measured, mean and deviation of {seeds} splits\n")
     print("| method | settings | " + " | ".join(tasks) + " | s a fit |\n|---|---|" + "---|" * (len(tasks) + 1))
-    for name in methods_of(next(iter(tasks.values())), spectral):
+    for name in methods_of(next(iter(tasks.values())), table_6):
         cells, spent, count = [], 0.0, 0
         for task in tasks.values():
-            tried, fit = methods_of(task, spectral)[name]
+            tried, fit = methods_of(task, table_6)[name]
             errors = []
             for seed in range(seeds):
                 train, validation, test = split_locations(len(task.points), seed=seed)
@@ -194,11 +198,11 @@ def with_gaps(data: StationData, seed: int) -> tuple[np.ndarray, dict[str, np.nd
 
 
 def gaps(folder: Path, seeds: int) -> None:
-    """Tuning sees the validation stations at every 17th month; the fits are judged at all months."""
+    """Kriging factorizes anew each month: methods are tuned at every 17th month, and judged at every third."""
     data = temperature(folder)
     task = Task(data, 60)
     task.tol = 1e-4
-    some, every = np.arange(0, 1200, 17), np.arange(1200)
+    some, judged = np.arange(0, 1200, 17), np.arange(1, 1200, 3)
     krige = list(settings(length=(1.0, 2.0, 4.0), nugget=(0.1, 0.2), nu=(0.5,)))
     prior = list(settings(length=(2.0,), nugget=(0.03, 0.1), lam=(1.0, 3.0)))
     residual = list(settings(residual=(0.3, 0.5), noise=(0.3, 0.5)))
@@ -214,7 +218,6 @@ def gaps(folder: Path, seeds: int) -> None:
     whole: dict[str, tuple[list[dict[str, Any]], Fit]] = {
         "inverse distance": (list(settings(power=(2.0, 3.0))), lambda seen, s: task.by_distance(seen, s["power"])),
         "NNFN without a prior": (plain, without_prior),
-        "kernel prior, factored nuclear, rank 60": (prior, task.prior("factored-nuclear")),
         "kernel prior, factored NNFN, rank 60": (prior, task.prior("nnfn")),
     }
     tried = {name: len(options) for name, (options, _) in whole.items()} | {"kriging month by month": len(krige)}
@@ -226,25 +229,24 @@ def gaps(folder: Path, seeds: int) -> None:
             mask = masks["validation"][:, some]
             return rmse(predicted[mask], data.values[:, some][mask])
 
-        def judge(name: str, predicted: np.ndarray, masks: dict[str, np.ndarray] = masks) -> None:
-            found = [rmse(predicted[masks[kind]], data.values[masks[kind]]) for kind in ("never", "hidden", "both")]
-            rows.setdefault(name, []).append(found)
+        def judge(name: str, predicted: np.ndarray, seed: int = seed, masks: dict[str, np.ndarray] = masks) -> None:
+            truth, kinds = data.values[:, judged], [masks[kind][:, judged] for kind in ("never", "hidden", "both")]
+            rows.setdefault(name, []).append([rmse(predicted[mask], truth[mask]) for mask in kinds])
+            print(f"<!-- seed {seed}, {name}: {np.round(rows[name][-1], 4)} -->", flush=True)
 
         best = min(krige, key=lambda s: held_out(task.kriging(seen, **s, months=some)[:, some]))
-        judge("kriging month by month", task.kriging(seen, **best, months=every))
-        print(f"<!-- seed {seed}: kriging {best} -->", flush=True)
+        judge("kriging month by month", task.kriging(seen, **best, months=judged)[:, judged])
         for name, (options, fit) in whole.items():
             fields = [fit(seen, s) for s in options]
-            judge(name, min(fields, key=lambda field: held_out(field[:, some])))
+            judge(name, min(fields, key=lambda field: held_out(field[:, some]))[:, judged])
             if "prior, " in name:
                 # Kriging of the residuals beside, of the same fits: the best of fits and residuals together.
                 pairs = [
                     (held_out(kriged(seen, field, s, some)), t, s) for t, field in enumerate(fields) for s in residual
                 ]
                 _, t, s = min(pairs, key=lambda pair: pair[0])
-                judge(f"{name}, residuals kriged", kriged(seen, fields[t], s, every))
+                judge(f"{name}, residuals kriged", kriged(seen, fields[t], s, judged))
                 tried[f"{name}, residuals kriged"] = len(pairs)
-                print(f"<!-- seed {seed}: {name} {options[t]} {s} -->", flush=True)
     print(f"\n## USHCN temperature anomalies with gaps: RMSE, mean and deviation of {seeds} splits\n")
     print("| method | settings | never seen | nine tenths hidden | both |\n|---|---|---|---|---|")
     for name, errors in rows.items():
@@ -252,59 +254,10 @@ def gaps(folder: Path, seeds: int) -> None:
         print(f"| {name} | {tried[name]} | {' | '.join(cells)} |", flush=True)
     against = np.array(rows["kriging month by month"])
     for name, errors in rows.items():
-        better = (np.array(errors) < against).sum(axis=0)
-        print(f"<!-- {name}: below kriging in {better} of {seeds} splits -->")
+        print(f"- {name}: below kriging in {(np.array(errors) < against).sum(axis=0)} of {seeds} splits")
 
 
-def speed(folder: Path) -> None:
-    data = temperature(folder)
-    seen, _ = with_gaps(data, 0)
-    observations = {"70% of the stations": Observations.from_dense(seen), "all stations": data.observations()}
-    prior = KernelPrior.on_earth(data.latitude, data.longitude, length=2.0, nugget=0.1)
-    graph = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=8.0, weight=0.01)
-    nearest = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=8.0, neighbours=10, weight=0.01)
-    print("\n## One fit of 1218 stations x 1200 months, factored nuclear norm, lam 3: seconds, best of 3\n")
-    print("| seen | rank | plain | kernel prior | dense graph | 10 neighbours |\n|---|---|---|---|---|---|")
-    for (where, seen_entries), rank in itertools.product(observations.items(), (10, 20, 40)):
-        times = []
-        for side in (None, prior, graph, nearest):
-            runs = []
-            for _ in range(3):
-                # A new object each time: what a prior or a graph prepares for a fit is part of the fit.
-                fresh = None if side is None else side.scaled(1.0)
-                started = time.perf_counter()
-                MatrixCompletion("factored-nuclear", rank, 3.0, row_graph=fresh, random_state=0).fit(seen_entries)
-                runs.append(time.perf_counter() - started)
-            times.append(min(runs))
-        ratios = " | ".join(f"{t:.2f} ({t / times[0]:.1f}x)" for t in times[1:])
-        print(f"| {where} | {rank} | {times[0]:.2f} | {ratios} |", flush=True)
-    _large()
-
-
-def _large() -> None:
-    rng = np.random.default_rng(0)
-    latitude, longitude = rng.uniform(25, 50, 20_000), rng.uniform(-125, -65, 20_000)
-    smooth = np.column_stack([np.sin(latitude / 3), np.cos(longitude / 5), np.sin((latitude + longitude) / 8)])
-    truth = (smooth @ rng.standard_normal((3, 1000))).astype(np.float32)
-    measured = np.flatnonzero(rng.random(20_000) < 0.3)
-    rows = np.repeat(measured, 1000)
-    values = truth[measured].ravel() + 0.1 * rng.standard_normal(rows.size).astype(np.float32)
-    observations = Observations.from_coo(rows, np.tile(np.arange(1000), measured.size), values, (20_000, 1000))
-    graph = GraphLaplacian.from_coordinates(latitude, longitude, rate=8.0, weight=0.1)
-    prior = KernelPrior.on_earth(latitude, longitude, length=1.0)
-    print("\n## 20,000 places x 1000 months, 30% measured (6 million values), rank 10\n")
-    others = np.setdiff1d(np.arange(20_000), measured)
-    for name, side in (("10-neighbour graph", graph), ("kernel prior, 1000 inducing points", prior)):
-        started = time.perf_counter()
-        model = MatrixCompletion(rank=10, lam=1.0, row_graph=side, random_state=0, dtype="float32").fit(observations)
-        spent = time.perf_counter() - started
-        factors = model.result_.factors
-        error = rmse(factors.W[others] @ factors.H.T, truth[others]) / truth[others].std()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE where unmeasured {error:.3f}, peak {peak:.2f} GB")
-
-
-def picture(folder: Path, out: Path) -> None:
+def picture(measured: StationData, out: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -312,7 +265,6 @@ def picture(folder: Path, out: Path) -> None:
 
     from lorank.spatial import SpatialCompletion
 
-    measured = ushcn("tavg", folder)
     data = replace(measured, values=measured.values[:, -360:], time=measured.time[-360:])
     never = split_locations(len(data.station), (0.7, 0.3), seed=0)[1]
     seen = data.values.copy()
@@ -338,8 +290,9 @@ def picture(folder: Path, out: Path) -> None:
     bottom.set(title=f"{data.station[here]}: the never-measured station with the median error", ylabel="°C")
     bottom.legend(loc="lower left", ncols=2)
     figure.savefig(out, dpi=130)
+    error = np.sqrt(np.nanmean((predicted[never] - data.values[never]) ** 2))
     estimated = np.sqrt(np.mean(model.error_[never] ** 2))
-    print(f"\nPicture: {out}; never-measured stations: RMSE {rmse(predicted[never], data.values[never]):.3f} °C,")
+    print(f"\nPicture: {out}; never-measured stations: RMSE {error:.3f} °C,")
     print(f"estimated {estimated:.3f} °C, correlation {np.corrcoef(errors[never], model.error_[never])[0, 1]:.2f};")
     print(f"parameters {model.parameters_}")
 
@@ -354,16 +307,17 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if "gas" in asked.what:
         tasks = {name: Task(gas_anomalies(name, asked.data), 12) for name in ("CO2", "H2")}
-        whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, spectral=True)
+        whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, table_6=True)
     if "ushcn" in asked.what:
         tasks = {"temperature": Task(temperature(asked.data), 40)}
-        whole_places("USHCN temperature anomalies, 1218 stations x 1200 months", tasks, asked.seeds, spectral=False)
+        whole_places("USHCN temperature anomalies, 1218 stations x 1200 months", tasks, asked.seeds, table_6=False)
     if "gaps" in asked.what:
         gaps(asked.data, asked.seeds)
     if "speed" in asked.what:
-        speed(asked.data)
+        data = temperature(asked.data)
+        speed(data, with_gaps(data, 0)[0])
     if "picture" in asked.what:
-        picture(asked.data, asked.out)
+        picture(ushcn("tavg", asked.data), asked.out)
 
 
 if __name__ == "__main__":
