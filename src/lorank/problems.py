@@ -73,6 +73,8 @@ class Problem:
         """The same problem under another regularizer, on the same threads."""
         other = replace(self, regularizer=regularizer)
         object.__setattr__(other, "workers", self.workers)
+        if "_terms" in vars(self):  # graphs are bound once
+            vars(other)["_terms"] = self._terms
         return other
 
     @property
