@@ -99,7 +99,7 @@ def test_bad_files_give_one_sentence(stations):
     assert "no variable 'pr' among tas" in refused(data, "--variable", "pr")
     assert "no dimension 'place'" in refused(data, "--dim", "place")
     assert "no coordinate lat or latitude" in refused(data.drop_vars("lat"))
-    assert "'y' must run along" in refused(data, "--lat", "y", "--dim", "station")
+    assert "no coordinate 'y' among time, lat, lon" in refused(data, "--lat", "y")
     assert "Latitude 95 of place 3 is beyond 90 degrees" in refused(with_lat(lambda lat: lat.__setitem__(3, 95)))
     assert "look swapped" in refused(
         data.rename(lat="lon", lon="lat").assign_coords(lon=("station", data["lat"].values))

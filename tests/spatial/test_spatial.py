@@ -159,8 +159,10 @@ def test_bad_arrays_are_named(array, climate):
         spatial.complete(array, dim="location")
     with pytest.raises(InputError, match="no coordinate lat or latitude"):
         spatial.complete(array.drop_vars("lat"))
-    with pytest.raises(InputError, match="'latitude' must run along"):
+    with pytest.raises(InputError, match="no coordinate 'latitude' among"):
         spatial.complete(array, dim="station", lat="latitude")
+    with pytest.raises(InputError, match="'time' must run along"):
+        spatial.complete(array, dim="station", lat="time")
     with pytest.raises(InputError, match="one dimension"):
         spatial.complete(array.expand_dims("level"), dim="station")
     with pytest.raises(InputError, match="DataArray, not Dataset"):

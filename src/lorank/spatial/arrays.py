@@ -110,6 +110,8 @@ def _opened(source: Path) -> xarray.Dataset:
 def _named(da: xarray.DataArray, given: str | None, usual: tuple[str, ...]) -> str:
     """The name that was given, or the usual one that the coordinates have."""
     if given is not None:
+        if given not in da.coords:
+            raise InputError(f"There is no coordinate {given!r} among {', '.join(map(str, da.coords))}.")
         return given
     found = [name for name in usual if name in da.coords]
     if not found:
