@@ -14,6 +14,7 @@ from lorank.spatial.tuning import search
 
 MONTHS = np.arange("1990-01", "1995-01", dtype="datetime64[M]")
 FIXED = {"length": 2.0, "nugget": 0.01, "lam": 0.1, "rank": 3, "theta": 1.0}
+FIXED |= {"residual_length": 0.0, "residual_nugget": 0.5}
 
 
 @pytest.fixture
