@@ -32,7 +32,7 @@ Map = Callable[[Array], Array]
 
 # Conjugate gradients end when the preconditioned residual has fallen to this part of what it was at the start (which is
 # the factor of the sweep before, so that every sweep gains a digit), or after so many iterations.
-TOLERANCE = 0.1
+TOLERANCE = 0.03
 MAX_ITER = 40
 # A residual of this part of the right side is rounding.
 ROUNDING = 1e-14
