@@ -20,6 +20,7 @@ from lorank.regularizers import (
     TruncatedL12,
     group_sparse,
 )
+from lorank.regularizers.sides import suits
 from lorank.solvers import (
     DCA,
     GRALS,
@@ -122,7 +123,7 @@ class Method:
         if name == "auto":
             built = [build() for build in self.solvers.values()]
             kinds = [getattr(solver, "coupling", ()) for solver in built]
-            able = [s for s, kind in zip(built, kinds) if all(isinstance(side, kind) for side in sides)]
+            able = [s for s, kind in zip(built, kinds) if all(suits(side, kind) for side in sides)]
             if not able:
                 raise InputError(f"Method {self.name!r} cannot take a {type(sides[0]).__name__} into account.")
             return able[0]

@@ -113,7 +113,9 @@ def _seasons(name: str, time: npt.ArrayLike | None, n: int) -> Array:
     """Indicators of the months that occur, and the elapsed time in units of the whole span, if a trend is wanted."""
     times = np.asarray(time)
     if time is None or times.dtype.kind != "M" or times.shape != (n,):
-        raise InputError(f"The normalisation {name!r} needs the date of each of the {n} columns (datetime64).")
+        raise InputError(
+            f"The normalisation {name!r} needs the date of each of the {n} columns (datetime64); zscore needs none."
+        )
     month = times.astype("datetime64[M]").astype(np.int64)
     seasons = (month[:, None] % 12 == np.unique(month % 12)).astype(np.float64)
     if name == "anomalies":

@@ -22,7 +22,8 @@ from lorank.errors import InputError
 from lorank.linalg import Factors, Frame, balance, pad
 from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
-from lorank.regularizers import Factored, GraphLaplacian, KernelPrior, Spectral, Whitening
+from lorank.regularizers import Factored, GraphLaplacian, KernelPrior, Spectral
+from lorank.regularizers.sides import Added, Whitened
 
 Array = npt.NDArray[Any]
 
@@ -74,6 +75,8 @@ class Problem:
         """The same problem under another regularizer, on the same threads."""
         other = replace(self, regularizer=regularizer)
         object.__setattr__(other, "workers", self.workers)
+        if "_terms" in vars(self):  # graphs are bound once
+            vars(other)["_terms"] = self._terms
         return other
 
     @property
@@ -86,16 +89,22 @@ class Problem:
         return self.row_graph is not None or self.col_graph is not None
 
     @cached_property
-    def _terms(self) -> tuple[GraphLaplacian | Whitening | None, GraphLaplacian | Whitening | None]:
+    def _terms(self) -> tuple[Any, Any]:
         rows, cols = (
             None if graph is None else graph.bind(self.fractions(transposed))
             for graph, transposed in ((self.row_graph, False), (self.col_graph, True))
         )
         return rows, cols
 
-    def term(self, transposed: bool) -> GraphLaplacian | Whitening | None:
-        """The graph or kernel of the rows, or of the columns when transposed."""
-        return self._terms[transposed]
+    def added(self, transposed: bool) -> Added | None:
+        """The term that the rows (columns when transposed) add to the objective, if there is one."""
+        term = self._terms[transposed]
+        return term if hasattr(term, "energy") else None
+
+    def whitened(self, transposed: bool) -> Whitened | None:
+        """The prior under which the left (right when transposed) factor is whitened, if there is one."""
+        term = self._terms[transposed]
+        return term if hasattr(term, "latent") else None
 
     def fractions(self, transposed: bool) -> Array:
         """How much of each row (column when transposed) was observed."""
@@ -219,8 +228,8 @@ class Problem:
 
     def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
         """The left factor's Gram as the regularizer sees it: W^T W, or W^T K^-1 W under a kernel prior."""
-        term = self.term(transposed)
-        return term.gram(factors.W) if isinstance(term, Whitening) else self.gram(factors.left, factors.k)
+        prior = self.whitened(transposed)
+        return self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
 
     def penalty(self, factors: Factors, frame: Frame) -> float:
         """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""
@@ -232,8 +241,8 @@ class Problem:
         """gamma/2 tr(X^T L X) of the rows' graph, plus that of the columns'."""
         total = 0.0
         for side, transposed in ((factors, False), (factors.transposed(), True)):
-            term = self.term(transposed)
-            if isinstance(term, GraphLaplacian):
+            term = self.added(transposed)
+            if term is not None:
                 total += term.energy(side.W, self.gram(side.right, side.k))
         return total
 
@@ -242,15 +251,15 @@ class Problem:
     @property
     def lipschitz(self) -> float:
         """A Lipschitz constant of the gradient of the smooth part: 1 of the loss, gamma ||L|| of each graph."""
-        terms = (self.term(transposed) for transposed in (False, True))
-        return 1.0 + sum(term.weight * term.norm for term in terms if isinstance(term, GraphLaplacian))
+        terms = (self.added(transposed) for transposed in (False, True))
+        return 1.0 + sum(term.weight * term.norm for term in terms if term is not None)
 
     def graph_descent(self, U: Array, V: Array, step: float) -> tuple[Array, Array]:
         """Factors of Y - step (gamma L Y + Y gamma' L') for Y = U V^T, with the graphs that there are."""
-        rows, cols = self._terms
+        rows, cols = self.added(False), self.added(True)
         step = U.dtype.type(step)
-        down = U - step * rows.dot(U).astype(U.dtype) if isinstance(rows, GraphLaplacian) else U
-        if not isinstance(cols, GraphLaplacian):
+        down = U - step * rows.dot(U).astype(U.dtype) if rows is not None else U
+        if cols is None:
             return down, V
         return np.hstack([down, -step * U]), np.hstack([V, cols.dot(V).astype(V.dtype)])
 

@@ -14,6 +14,7 @@ from lorank.spatial.tuning import search
 
 MONTHS = np.arange("1990-01", "1995-01", dtype="datetime64[M]")
 FIXED = {"length": 2.0, "nugget": 0.01, "lam": 0.1, "rank": 3, "theta": 1.0}
+FIXED |= {"residual_length": 0.0, "residual_nugget": 0.5}
 
 
 @pytest.fixture
@@ -70,9 +71,8 @@ def test_new_coordinates_are_predicted_like_rows_without_values(climate):
 
 def test_parameters_are_tuned_on_held_out_places(climate):
     _, values, lat, lon = climate
-    model = SpatialCompletion(nugget=0.01, lam=0.1, theta=1.0, rank=3, normalisation="zscore-rows").fit(
-        values, lat, lon
-    )
+    given = {"nugget": 0.01, "lam": 0.1, "theta": 1.0, "rank": 3, "residual_length": 0.0, "residual_nugget": 1.0}
+    model = SpatialCompletion("zscore-rows", **given).fit(values, lat, lon)
     assert model.parameters_["nugget"] == 0.01
     assert len(model.trials_) == 6
     best = min(model.trials_, key=lambda trial: trial["error"])
@@ -111,6 +111,11 @@ def test_xarray_comes_back_as_it_was(array, climate):
     assert filled.coords["estimated_error"].attrs["units"] == "degC"
     direct = SpatialCompletion(**FIXED).fit(climate[1], climate[2], climate[3], MONTHS).complete()
     np.testing.assert_allclose(filled.values.T, direct)
+
+
+def test_usual_names_are_found(array):
+    named = array.rename(lat="latitude", lon="longitude", station="site", time="month")
+    np.testing.assert_array_equal(spatial.complete(named, **FIXED), spatial.complete(array, "station", **FIXED))
 
 
 def test_grids_are_stacked_and_unstacked():
@@ -152,9 +157,13 @@ def test_netcdf_in_and_out(array, tmp_path):
 
 def test_bad_arrays_are_named(array, climate):
     with pytest.raises(InputError, match="no dimension 'location'"):
-        spatial.complete(array)
-    with pytest.raises(InputError, match="'latitude' must run along"):
+        spatial.complete(array, dim="location")
+    with pytest.raises(InputError, match="no coordinate lat or latitude"):
+        spatial.complete(array.drop_vars("lat"))
+    with pytest.raises(InputError, match="no coordinate 'latitude' among"):
         spatial.complete(array, dim="station", lat="latitude")
+    with pytest.raises(InputError, match="'time' must run along"):
+        spatial.complete(array, dim="station", lat="time")
     with pytest.raises(InputError, match="one dimension"):
         spatial.complete(array.expand_dims("level"), dim="station")
     with pytest.raises(InputError, match="DataArray, not Dataset"):

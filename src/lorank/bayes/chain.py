@@ -10,10 +10,12 @@ import numpy.typing as npt
 import scipy.linalg
 
 from lorank import kernels
+from lorank.bayes.graphs import draw_tied
 from lorank.bayes.posterior import Draws
 from lorank.linalg import Factors, pad
 from lorank.observations import Lines, Observations
 from lorank.problems import squared_error
+from lorank.regularizers.sides import Added
 
 Array = npt.NDArray[Any]
 
@@ -78,7 +80,10 @@ class Chain:
 
 
 class Sampler:
-    """Sweeps over one data set. Sweep t takes its random numbers from the seed and t alone."""
+    """Sweeps over one data set. Sweep t takes its random numbers from the seed and t alone.
+
+    graphs are those of rows and of columns, if there are any; they do not go with biases.
+    """
 
     def __init__(
         self,
@@ -88,11 +93,12 @@ class Sampler:
         noise: float | None,
         seed: int,
         workers: kernels.Workers,
+        graphs: tuple[Added | None, Added | None] = (None, None),
     ) -> None:
         values = observations.values.astype(np.float64)
         self.observations, self.biased, self.noise = observations, biased, noise
         self.k, self.p = rank, rank + biased
-        self.seed, self.workers = seed, workers
+        self.seed, self.workers, self.graphs = seed, workers, graphs
         self.offset = float(values.mean()) if biased else 0.0
         self.scale = float(np.mean((values - self.offset) ** 2)) or 1.0
         self.wide = Prior.of(self.scale, rank, biased)
@@ -125,31 +131,44 @@ class Sampler:
         rng = np.random.default_rng([self.seed, t])
         factors, by = chain.factors, self.observations
         prior = self.wide if wide else self.narrow
-        _, right, _ = self._draw_side(by.by_col, factors.transposed(), chain.precision, prior, rng)
+        _, right, _ = self._draw_side(by.by_col, factors.transposed(), chain.precision, prior, rng, transposed=True)
         factors = replace(factors, right=right)
         mean, left, loss = self._draw_side(by.by_row, factors, chain.precision, prior, rng)
         factors = replace(factors, left=left)
         precision = chain.precision
         if self.noise is None:
-            precision = rng.gamma((1 + by.nnz) / 2) / (NOISE_PART * self.scale / 2 + loss)
+            count, energy = self._graph_residuals(factors)
+            precision = rng.gamma((1 + by.nnz + count) / 2) / (NOISE_PART * self.scale / 2 + loss + energy)
         return replace(chain, factors=factors, precision=precision, residual=np.sqrt(2 * loss / by.nnz)), mean
 
     def _draw_side(
-        self, lines: Lines, factors: Factors, precision: float, prior: Prior, rng: np.random.Generator
+        self,
+        lines: Lines,
+        factors: Factors,
+        precision: float,
+        prior: Prior,
+        rng: np.random.Generator,
+        transposed: bool = False,
     ) -> tuple[Array, Array, float]:
         """Means and draws (padded) of the left side given the right one, and half the squared residuals there."""
         k, p, dtype = self.k, self.p, factors.dtype
         mu, Lambda = prior.draw(factors.left[:, :p], rng)
+        graph, other = self.graphs[transposed], self.graphs[not transposed]
+        ridge, pull = Lambda / precision, Lambda @ mu / precision
+        H = factors.H.astype(np.float64)
+        if other is not None:
+            ridge = ridge + H.T @ other.dot(H)
+        if graph is not None:
+            return draw_tied(graph, lines, factors, H.T @ H, ridge, pull, precision, rng, self.workers)
         noise = rng.standard_normal((len(factors.left), p), dtype.type) * dtype.type(precision**-0.5)
         mean, out, loss = np.zeros_like(factors.left), np.zeros_like(factors.left), np.empty(len(factors.left))
         data = (lines.pointers, lines.indices, lines.values, factors.right, k, self.biased, dtype.type(factors.offset))
-        ridge, pull = (Lambda / precision).astype(dtype), (Lambda @ mu / precision).astype(dtype)
         self.workers.run(
             kernels.sample_lines,
             lines.pointers,
             *data,
-            ridge,
-            pull,
+            ridge.astype(dtype),
+            pull.astype(dtype),
             noise,
             mean,
             out,
@@ -158,3 +177,12 @@ class Sampler:
             work_per_line=p**3 / 6 + 2 * p**2,
         )
         return mean, out, float(loss.sum())
+
+    def _graph_residuals(self, factors: Factors) -> tuple[int, float]:
+        """How many residuals the graphs' terms count for, one for each number that they tie, and the terms."""
+        count, energy = 0, 0.0
+        for graph, side in zip(self.graphs, (factors, factors.transposed())):
+            if graph is not None:
+                H = side.H.astype(np.float64)
+                count, energy = count + side.W.size, energy + graph.energy(side.W, H.T @ H)
+        return count, energy

@@ -5,6 +5,8 @@
 
 Nothing is tuned: the weights that other methods call lam are drawn too. All conditionals are Gaussian, Gaussian-Wishart
 or Gamma, and rows are independent given the columns, so a sweep costs what a sweep of alternating least squares does.
+A graph on the rows multiplies the density by exp(-alpha gamma/2 tr(X^T L X)), which ties them (`bayes.graphs`); gamma
+is that of the other methods, and alpha is drawn from the graph's term too, as from one residual for each tied number.
 
 References
 ----------
@@ -17,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,7 @@ from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
+from lorank.regularizers.sides import Added
 from lorank.solvers import Callback, Checkpoint, History, Progress, Result, Status
 from lorank.solvers.base import _Clock
 
@@ -66,6 +69,9 @@ class BPMF:
         Standard deviation of the noise, if it is known; otherwise it is drawn as well.
     """
 
+    # What a graph on rows or columns must have; see `Solver.coupling`.
+    coupling: ClassVar[tuple[str, ...]] = ("energy",)
+
     burn_in: int | None = None
     kept: int = 64
     noise: float | None = None
@@ -92,8 +98,9 @@ class BPMF:
         checkpoint: Checkpoint | None = None,
         seed: int | None = None,
         n_jobs: int | None = None,
+        graphs: tuple[Added | None, Added | None] = (None, None),
     ) -> SampledResult:
-        """Draw `sweeps` times, the burn-in among them.
+        """Draw `sweeps` times, the burn-in among them; graphs are those of rows and columns.
 
         Ctrl-C, a callback that returns True and the time limit end it with the draws so far. The validation error in
         the history is that of the running mean of the predictions.
@@ -107,7 +114,7 @@ class BPMF:
                 f"rank {rank}, shape {observations.shape} and biases={biases} are needed."
             )
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
-        sampler = Sampler(observations, rank, biases, self.noise, seed, kernels.Workers(n_jobs))
+        sampler = Sampler(observations, rank, biases, self.noise, seed, kernels.Workers(n_jobs), graphs)
         with one_blas_thread():
             try:
                 chain = sampler.start(start, self.kept, 0 if validation is None else validation.nnz)

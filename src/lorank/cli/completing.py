@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.cli.fitting import LamOption, MethodOption, RankOption, ThetaOption, number_or_auto, theta_for
+from lorank.cli.maps import (
+    NETCDF,
+    DimOption,
+    LatOption,
+    LonOption,
+    NormalisationOption,
+    TimeOption,
+    VariableOption,
+    fill_netcdf,
+)
 from lorank.cli.terminal import DelimiterOption, HeaderOption, JsonOption, SeedOption, ThreadsOption, answer, say
 
 if TYPE_CHECKING:
@@ -15,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def complete(
-    table: Annotated[Path, typer.Argument(help="A wide table: csv, tsv or other delimited text, or parquet.")],
+    table: Annotated[
+        Path,
+        typer.Argument(help="A wide table (csv, tsv, other text, parquet), or NetCDF with places."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the filled table goes.")],
     row: Annotated[str | None, typer.Option("--row", help="Column that names the rows, and holds no data.")] = None,
     method: MethodOption = "nnfn",
@@ -27,12 +40,21 @@ def complete(
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    variable: VariableOption = None,
+    dim: DimOption = None,
+    lat: LatOption = None,
+    lon: LonOption = None,
+    time: TimeOption = None,
+    normalisation: NormalisationOption = "anomalies",
     as_json: JsonOption = False,
 ) -> None:
     """Fill the missing cells of a table, and change no other.
 
     Every cell that was there stays as it is, byte for byte, and so does a column of text. Columns of numbers are
     brought to one scale, a low-rank matrix is fitted to what is there, and holes are read from it.
+
+    A NetCDF file holds series at places with latitudes and longitudes: places that were never measured are filled from
+    those around them, and the estimated error of each place is written beside.
     """
     params = {
         "method": method,
@@ -45,6 +67,10 @@ def complete(
     from lorank.io.files import kind_of
     from lorank.io.tables import PARQUET
 
+    if kind_of(table) in NETCDF:
+        names = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
+        answer(fill_netcdf(table, output, names, normalisation, params), as_json)
+        return
     filling = _fill_parquet if kind_of(table) in PARQUET else _fill_text
     filled, cells = filling(table, output, row, delimiter, header, digits, params)
     answer({"table": str(output), "cells": cells, "filled": filled}, as_json)

@@ -108,6 +108,7 @@ def solve(
     }
     if isinstance(solver, BPMF):
         limits: dict[str, Any] = {"sweeps": model.max_iter, "max_seconds": model.max_seconds, "n_jobs": model.n_jobs}
+        limits["graphs"] = problem.added(False), problem.added(True)
         return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
     stopping = Stopping(model.tol, model.max_iter, model.max_seconds)
     with opened(model.backend, catalogue.find(model.method), model.solver, problem) as placed:

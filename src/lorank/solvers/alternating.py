@@ -30,7 +30,7 @@ from lorank.kernels import aligned_zeros
 from lorank.linalg import Factors, Frame, balance
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
-from lorank.regularizers import Factored, GraphLaplacian, KernelPrior
+from lorank.regularizers import Factored
 from lorank.solvers.base import Solver
 from lorank.solvers.coupled import solve_half
 
@@ -66,7 +66,7 @@ class Alternating(Solver):
 
     requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
     any_loss = True
-    coupling: ClassVar[tuple[type, ...]] = (GraphLaplacian, KernelPrior)
+    coupling: ClassVar[tuple[str, ...]] = ("energy", "covariance")
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)

@@ -21,6 +21,7 @@ from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
+from lorank.regularizers.sides import suits
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.result import History, Result, Status
 
@@ -50,8 +51,9 @@ class Solver(ABC):
 
     # Methods that the regularizer must have, by name.
     requires: ClassVar[tuple[str, ...]] = ()
-    # Kinds of graphs and priors on rows and columns that it takes into account.
-    coupling: ClassVar[tuple[type, ...]] = ()
+    # What a graph or prior on rows or columns must have, one of these: "energy", a term that is added, or
+    # "covariance", by which factors are whitened.
+    coupling: ClassVar[tuple[str, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
 
@@ -64,7 +66,7 @@ class Solver(ABC):
                 f"{type(problem.regularizer).__name__} has not."
             )
         for graph in (problem.row_graph, problem.col_graph):
-            if graph is not None and not isinstance(graph, self.coupling):
+            if graph is not None and not suits(graph, self.coupling):
                 raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
 
         if not (self.any_loss or problem.squared):

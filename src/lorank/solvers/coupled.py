@@ -23,8 +23,9 @@ import scipy.linalg
 
 from lorank import kernels
 from lorank.linalg import Factors, pad
+from lorank.observations import Lines
 from lorank.problems import Problem
-from lorank.regularizers import GraphLaplacian, Whitening
+from lorank.regularizers.sides import Added, Whitened
 
 Array = npt.NDArray[Any]
 Map = Callable[[Array], Array]
@@ -44,21 +45,22 @@ def solve_half(
 
     The graph of the other side is a ridge on this one: gamma/2 tr(W^T L W H^T H) is 1/2 <H (gamma W^T L W), H>.
     """
-    term, other = problem.term(transposed), problem.term(not transposed)
-    if isinstance(other, GraphLaplacian):
+    graph, prior, other = problem.added(transposed), problem.whitened(transposed), problem.added(not transposed)
+    if other is not None:
         H = factors.H.astype(np.float64)
         ridge = ridge + H.T @ other.dot(H)
-    if term is None:
+    if graph is None and prior is None:
         return problem.solve_left(factors, ridge, pull, transposed)
     gram = problem.gram(factors.right, factors.k)
-    if isinstance(term, Whitening):
-        return solve_whitened(problem, term, factors, gram, ridge, pull, transposed)
-    return solve_graph(problem, term, factors, gram, gram, ridge, pull, transposed)
+    if graph is not None:
+        return solve_graph(problem, graph, factors, gram, gram, ridge, pull, transposed)
+    assert prior is not None
+    return solve_whitened(problem, prior, factors, gram, ridge, pull, transposed)
 
 
 def solve_graph(
     problem: Problem,
-    graph: GraphLaplacian,
+    graph: Added,
     factors: Factors,
     gram: Array,
     graph_gram: Array,
@@ -70,33 +72,42 @@ def solve_graph(
 
     graph_gram is H^T H for the term a(W H^T), the identity for a(W); gram is H^T H in both.
     """
-    G, B, squares = normal_equations(problem, factors, transposed)
-    ridge = _lifted(ridge, gram)
+    G, B, squares = normal_equations(problem.lines(transposed), factors, problem.workers)
     W = factors.W.astype(np.float64)
+    right = B if pull is None else B + W @ pull
+    system, precondition = graph_system(graph, G, problem.fractions(transposed), gram, graph_gram, ridge)
+    W = conjugate_gradients(system, right, W, precondition)
+    return pad(W.astype(factors.dtype)), half_squares(G, B, squares, W)
+
+
+def graph_system(
+    graph: Added, G: Array, fractions: Array, gram: Array, graph_gram: Array, ridge: Array
+) -> tuple[Map, Map]:
+    """W -> G_i w_i + W ridge + gamma L W graph_gram, and a map near its inverse; fractions are those of rows seen."""
+    ridge = _lifted(ridge, gram)
 
     def system(W: Array) -> Array:
         return _rowwise(G, W) + W @ ridge + graph.dot(W) @ graph_gram
 
-    right = B if pull is None else B + W @ pull
     if graph.sparse or graph_gram is not gram:
         blocks = np.linalg.inv(G + ridge + (graph.weight * graph.diagonal)[:, None, None] * graph_gram)
 
         def precondition(R: Array) -> Array:
             return _rowwise(blocks, R)
     else:
-        values, Q = graph.modes(problem.fractions(transposed))
+        values, Q = graph.modes(fractions)
         divide = _division(values, gram, ridge)
 
         def precondition(R: Array) -> Array:
-            return Q @ divide(Q.T @ R)
+            # In the precision of the modes: a preconditioner need not be exact.
+            return np.asarray(Q @ divide(Q.T @ R.astype(Q.dtype)).astype(Q.dtype), np.float64)
 
-    W = conjugate_gradients(system, right, W, precondition)
-    return pad(W.astype(factors.dtype)), _loss(G, B, squares, W)
+    return system, precondition
 
 
 def solve_whitened(
     problem: Problem,
-    prior: Whitening,
+    prior: Whitened,
     factors: Factors,
     gram: Array,
     ridge: Array,
@@ -104,7 +115,7 @@ def solve_whitened(
     transposed: bool,
 ) -> tuple[Array, float]:
     """Left factor of the half-step over U with W = C U, and the loss there; ridge and pull act on U."""
-    G, B, squares = normal_equations(problem, factors, transposed)
+    G, B, squares = normal_equations(problem.lines(transposed), factors, problem.workers)
     G, B = G[prior.observed], B[prior.observed]
     ridge = _lifted(ridge, gram)
     U = prior.latent(factors.W)
@@ -116,28 +127,30 @@ def solve_whitened(
     right = C.T @ B if pull is None else C.T @ B + U @ pull
     U = conjugate_gradients(system, right, U, _division(prior.values, gram, ridge))
     W = prior.expand(U)
-    return pad(W.astype(factors.dtype)), _loss(G, B, squares, W[prior.observed])
+    return pad(W.astype(factors.dtype)), half_squares(G, B, squares, W[prior.observed])
 
 
-def normal_equations(problem: Problem, factors: Factors, transposed: bool) -> tuple[Array, Array, float]:
+def normal_equations(lines: Lines, factors: Factors, workers: kernels.Workers) -> tuple[Array, Array, float]:
     """G (m, k, k) with G_i = H_i^T H_i, B (m, k) with b_i = H_i^T o_i, and the sum of o^2; in float64."""
-    lines = problem.lines(transposed)
     k, q = factors.k, factors.right.shape[1]
     out = np.empty((len(lines.pointers) - 1, q, q), factors.dtype)
     args = (lines.pointers, lines.indices, lines.values, factors.right, k, out)
-    problem.workers.run(kernels.gram_lines, lines.pointers, *args, work_per_entry=(k + 1) * (k + 2) / 2)
+    workers.run(kernels.gram_lines, lines.pointers, *args, work_per_entry=(k + 1) * (k + 2) / 2)
     G = np.tril(out[:, :k, :k]).astype(np.float64)
     G += np.tril(G, -1).transpose(0, 2, 1)
     return G, out[:, k, :k].astype(np.float64), float(out[:, k, k].sum(dtype=np.float64))
 
 
-def conjugate_gradients(system: Map, right: Array, start: Array, precondition: Map) -> Array:
+def conjugate_gradients(
+    system: Map, right: Array, start: Array, precondition: Map, tolerance: float | None = None
+) -> Array:
     """x with system(x) = right, from a start; never further from it than the start, in the system's own norm."""
+    tolerance = TOLERANCE if tolerance is None else tolerance
     x = start
     residual = right - system(x)
     direction = step = precondition(residual)
     now = float(np.sum(residual * step))
-    enough = max(TOLERANCE**2 * now, ROUNDING**2 * float(np.sum(right * precondition(right))))
+    enough = max(tolerance**2 * now, ROUNDING**2 * float(np.sum(right * precondition(right))))
     for _ in range(MAX_ITER):
         if not now > enough:
             break
@@ -169,6 +182,6 @@ def _rowwise(blocks: Array, W: Array) -> Array:
     return np.matmul(blocks, W[:, :, None])[:, :, 0]
 
 
-def _loss(G: Array, B: Array, squares: float, W: Array) -> float:
+def half_squares(G: Array, B: Array, squares: float, W: Array) -> float:
     """1/2 the sum of squared residuals at W, from the normal equations."""
     return 0.5 * max(squares + float(np.sum(W * (_rowwise(G, W) - 2 * B))), 0.0)

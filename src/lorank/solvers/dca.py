@@ -10,6 +10,9 @@ rank + sparse, and takes O((m + n) r + nnz) memory where the published solver ho
 each tangent are enough, as the next one goes on from the same dual variable. F never increases: a tangent for which
 ADMM does not lower F is followed by a proximal step, which does.
 
+A graph ties entries to each other, and X would no longer be cheap. Then each tangent is followed by a proximal step on
+loss and graph together and a sweep over both factors (`solvers.proximal`), which solves the coupled system.
+
 Ma, Lou, Huang, "Truncated l1-2 models for sparse recovery and rank minimization", SIAM J. Imaging Sci. 2017.
 """
 
@@ -25,8 +28,15 @@ from lorank.errors import InputError
 from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
 from lorank.problems import Problem
 from lorank.solvers.base import Solver
-from lorank.solvers.iterates import ProximalState, bias_entries, entries_of, objective_of, updated_bias
-from lorank.solvers.proximal import COARSE, ProximalGradient
+from lorank.solvers.iterates import (
+    ProximalState,
+    bias_entries,
+    entries_of,
+    gradient_step,
+    objective_of,
+    updated_bias,
+)
+from lorank.solvers.proximal import COARSE, ProximalGradient, swept
 
 Array = npt.NDArray[Any]
 
@@ -50,6 +60,7 @@ class DCA(Solver):
     """
 
     requires = ("value", "convex_part", "subgradient_weights")
+    coupling = ("energy",)
 
     def __init__(self, inner: int = 10, rho: float = 0.3) -> None:
         self.inner = inner
@@ -77,12 +88,16 @@ class DCA(Solver):
         tangent = state.U * weights.astype(state.U.dtype), state.V
         pull = entries_of(problem, state.U, weights, state.V)
         best, trial = state, state
-        for _ in range(self.inner):
+        for _ in range(0 if problem.coupled else self.inner):
             trial = self._couple(problem, trial, tangent, pull)
             if not trial.objective > best.objective:
                 best = trial
         if best is state:
             best = _proximal(problem, state, tangent)
+        if problem.coupled:
+            # The tangent's slopes: those of the nuclear norm, less what is subtracted.
+            slopes = regularizer.lam * (1 - regularizer.subgradient_weights(best.sigma))
+            best = swept(problem, best, slopes, regularizer.lam)
         if best.objective > state.objective:
             return replace(state, stalled=True)
         return replace(best, iteration=state.iteration + 1)
@@ -92,34 +107,34 @@ class DCA(Solver):
         rho = problem.observations.dtype.type(self.rho)
         target = problem.observations.values - bias_entries(problem, state.bias)
         X = (target + pull + rho * (state.entries - state.dual)) / (1 + rho)
-        following = _thresholded(problem, state, tangent, pull, X + state.dual, self.rho)
+        observations, dtype = problem.observations, rho.dtype
+        # What is thresholded: X + dual on Omega, Y + lam G / rho elsewhere.
+        rest = X + state.dual - state.entries - pull / rho
+        Z = SparsePlusLowRank(
+            np.hstack([state.U * state.sigma.astype(dtype), tangent[0] / rho]),
+            np.hstack([state.V, tangent[1]]),
+            replace(observations.by_row, values=rest),
+            replace(observations.by_col, values=rest[observations.by_col_order]),
+            problem.workers,
+        )
+        following = _thresholded(problem, state, Z, self.rho)
         return replace(following, dual=X + state.dual - following.entries)
 
 
 def _proximal(problem: Problem, state: DCAState, tangent: tuple[Array, Array]) -> DCAState:
     """A proximal step on the linearised problem, under which F falls; the dual begins anew."""
-    pull = entries_of(problem, tangent[0], np.ones(tangent[0].shape[1]), tangent[1])
-    seen = problem.observations.values - bias_entries(problem, state.bias) + pull
-    following = _thresholded(problem, state, tangent, pull, seen, 1.0)
+    rho = problem.lipschitz
+    Z = gradient_step(problem, state, 0.0)
+    left = np.hstack([Z.U, tangent[0] / Z.U.dtype.type(rho)])
+    following = _thresholded(problem, state, replace(Z, U=left, V=np.hstack([Z.V, tangent[1]])), rho)
     return replace(following, dual=np.zeros_like(state.dual))
 
 
-def _thresholded(
-    problem: Problem, state: DCAState, tangent: tuple[Array, Array], pull: Array, seen: Array, rho: float
-) -> DCAState:
-    """The soft threshold lam / rho of the matrix that is `seen` on Omega and Y + lam G / rho elsewhere."""
+def _thresholded(problem: Problem, state: DCAState, Z: SparsePlusLowRank, rho: float) -> DCAState:
+    """The soft threshold lam / rho of Z as the next state."""
     regularizer: Any = problem.regularizer
     convex = regularizer.convex_part()
     observations = problem.observations
-    dtype = observations.dtype
-    rest = seen - state.entries - pull / dtype.type(rho)
-    Z = SparsePlusLowRank(
-        np.hstack([state.U * state.sigma.astype(dtype), tangent[0] / dtype.type(rho)]),
-        np.hstack([state.V, tangent[1]]),
-        replace(observations.by_row, values=rest),
-        replace(observations.by_col, values=rest[observations.by_col_order]),
-        problem.workers,
-    )
     rng = np.random.default_rng(state.iteration)
     threshold = convex.threshold(1 / rho)
     found = truncated_svd(Z, state.subspace, threshold, problem.rank, rng, COARSE, max_passes=2)

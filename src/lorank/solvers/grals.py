@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lorank.linalg import Factors
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
-from lorank.regularizers import Factored, GraphLaplacian
+from lorank.regularizers import Factored
 from lorank.solvers.base import Solver
 from lorank.solvers.coupled import solve_graph
 
@@ -43,7 +43,7 @@ class GRALS(Solver):
     """
 
     requires = ("value", "multipliers")
-    coupling = (GraphLaplacian,)
+    coupling = ("energy",)
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> GRALSState:
         factors = start if start is not None else problem.random_start(seed)
@@ -66,8 +66,8 @@ def _half(problem: Problem, factors: Factors, transposed: bool) -> tuple[Array, 
     k = factors.k
     gram = problem.gram(factors.right, k)
     ridge, _ = problem.regularizer.multipliers(problem.gram(factors.left, k), gram)
-    graph = problem.term(transposed)
-    if not isinstance(graph, GraphLaplacian):
+    graph = problem.added(transposed)
+    if graph is None:
         return problem.solve_left(factors, ridge, transposed=transposed)
     return solve_graph(problem, graph, factors, gram, np.eye(k), ridge, None, transposed)
 
@@ -77,7 +77,7 @@ def _penalty(problem: Problem, factors: Factors) -> float:
     k = factors.k
     total = problem.regularizer.value(problem.gram(factors.left, k), problem.gram(factors.right, k))
     for factor, transposed in ((factors.W, False), (factors.H, True)):
-        graph = problem.term(transposed)
-        if isinstance(graph, GraphLaplacian):
+        graph = problem.added(transposed)
+        if graph is not None:
             total += graph.energy(factor, np.eye(k))
     return total

@@ -33,7 +33,6 @@ import numpy.typing as npt
 
 from lorank.linalg import Factors, balance, truncated_svd
 from lorank.problems import Problem
-from lorank.regularizers import GraphLaplacian
 from lorank.solvers.base import Solver
 from lorank.solvers.coupled import solve_half
 from lorank.solvers.iterates import ProximalState, entries_of, gradient_step, objective_of, svd_of, updated_bias
@@ -59,7 +58,7 @@ class ProximalGradient(Solver):
     """
 
     requires = ("value", "prox", "threshold")
-    coupling = (GraphLaplacian,)
+    coupling = ("energy",)
 
     def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
         self.accelerate = accelerate
@@ -142,16 +141,15 @@ class ProximalGradient(Solver):
         )
         if self.accelerate != "sweeps" or not np.isfinite(objective) or not sigma.any():
             return stepped
-        return _swept(problem, stepped, (z[:alive] - sigma) / step)
+        return swept(problem, stepped, (z[:alive] - sigma) / step, regularizer.threshold(1.0))
 
 
-def _swept(problem: Problem, state: ProximalState, slopes: Array) -> ProximalState:
+def swept(problem: Problem, state: Any, slopes: Array, threshold: float) -> Any:
     """The state after one sweep over both factors, whose ridge are the regularizer's slopes; itself if F would rise."""
-    regularizer: Any = problem.regularizer
     factors = state.factors
     k = factors.k
     # Where the regularizer has no slope, rows seen less than k times are held near the place where they are.
-    ridge = np.maximum(slopes, HOLD * regularizer.threshold(1.0))
+    ridge = np.maximum(slopes, HOLD * threshold)
     forces = np.diag(ridge), np.diag(ridge - slopes)
     left, _ = solve_half(problem, factors, *forces)
     factors = replace(factors, left=left)

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.io.files import replacing
 from lorank.spatial.completion import SpatialCompletion
 
 if TYPE_CHECKING:
     import xarray
 
+# Names of coordinates that are looked for.
+LATITUDE, LONGITUDE = ("lat", "latitude"), ("lon", "longitude")
+
 
 def complete(
     da: xarray.DataArray,
-    dim: str = "location",
-    lat: str = "lat",
-    lon: str = "lon",
-    time: str = "time",
+    dim: str | None = None,
+    lat: str | None = None,
+    lon: str | None = None,
+    time: str | None = None,
     **parameters: Any,
 ) -> xarray.DataArray:
     """Fill the missing values of a DataArray of places and times.
@@ -28,10 +32,11 @@ def complete(
     ----------
     da : DataArray
         Over (dim, time) in any order, with coordinates lat and lon along dim; or a grid over (lat, lon, time).
-    dim : str
-        The dimension of the places; not needed for a grid.
-    lat, lon, time : str
-        What the coordinates are called. Times are dates where the normalisation asks for months.
+    dim : str, optional
+        The dimension of the places; by default the one that latitudes run along.
+    lat, lon, time : str, optional
+        What the coordinates are called: by default lat or latitude, lon or longitude, and the dimension that is left.
+        Times are dates where the normalisation asks for months.
     parameters
         Of `SpatialCompletion`. Those that are not given are tuned on held-out places.
 
@@ -48,10 +53,10 @@ def complete_file(
     source: str | Path,
     target: str | Path,
     variable: str | None = None,
-    dim: str = "location",
-    lat: str = "lat",
-    lon: str = "lon",
-    time: str = "time",
+    dim: str | None = None,
+    lat: str | None = None,
+    lon: str | None = None,
+    time: str | None = None,
     **parameters: Any,
 ) -> dict[str, Any]:
     """Fill a variable of a NetCDF file and write the file anew, with a variable <variable>_error beside it.
@@ -64,15 +69,12 @@ def complete_file(
 
     Returns
     -------
-    The parameters that were used.
+    The parameters that were used, and how many cells there are and were filled.
     """
-    import xarray as xr
-
     source, target = Path(source), Path(target)
-    if not source.exists():
-        raise InputError(f"There is no file {source}.")
-    with xr.open_dataset(source, engine="h5netcdf") as opened:
-        data = opened.load()
+    data = _opened(source)
+    # Files often keep latitudes as a variable like any other.
+    data = data.set_coords([name for name in (*LATITUDE, *LONGITUDE, lat, lon) if name in data.data_vars])
     if variable is None:
         able = [str(name) for name in data.data_vars if data[name].ndim >= 2]
         if len(able) != 1:
@@ -84,17 +86,55 @@ def complete_file(
     error = filled.coords["estimated_error"]
     out = data.assign({variable: filled.drop_vars("estimated_error")})
     out[f"{variable}_error"] = error.drop_vars("estimated_error", errors="ignore")
-    out.to_netcdf(target, engine="h5netcdf")
-    return model.parameters_
+    # A file may keep numbers as small integers: what was filled in must not be rounded to them.
+    out[variable].encoding = {}
+    with replacing(target) as beside:
+        out.to_netcdf(beside, engine="h5netcdf")
+    return {**model.parameters_, "filled": int(np.isnan(data[variable].values).sum()), "cells": filled.size}
+
+
+def _opened(source: Path) -> xarray.Dataset:
+    try:
+        import xarray as xr
+    except ImportError:
+        raise ImportError("NetCDF files need xarray and h5netcdf: pip install 'lorank[spatial]'.") from None
+    if not source.is_file():
+        raise InputError(f"There is no file {source}.")
+    try:
+        with xr.open_dataset(source) as opened:
+            return opened.load()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{source} cannot be read as NetCDF ({str(error).splitlines()[0]}).") from None
+
+
+def _named(da: xarray.DataArray, given: str | None, usual: tuple[str, ...]) -> str:
+    """The name that was given, or the usual one that the coordinates have."""
+    if given is not None:
+        if given not in da.coords:
+            raise InputError(f"There is no coordinate {given!r} among {', '.join(map(str, da.coords))}.")
+        return given
+    found = [name for name in usual if name in da.coords]
+    if not found:
+        raise InputError(f"There is no coordinate {' or '.join(usual)}; say what it is called.")
+    return found[0]
 
 
 def _completed(
-    da: xarray.DataArray, dim: str, lat: str, lon: str, time: str, parameters: dict[str, Any]
+    da: xarray.DataArray,
+    dim: str | None,
+    lat: str | None,
+    lon: str | None,
+    time: str | None,
+    parameters: dict[str, Any],
 ) -> tuple[xarray.DataArray, SpatialCompletion]:
     import xarray as xr
 
     if not isinstance(da, xr.DataArray):
         raise InputError(f"complete needs an xarray DataArray, not {type(da).__name__}; pick a variable of a Dataset.")
+    lat, lon = _named(da, lat, LATITUDE), _named(da, lon, LONGITUDE)
+    if dim is None:
+        along: tuple[Any, ...] = da.coords[lat].dims if lat in da.coords else ()
+        dim = "location" if lat in da.dims or len(along) != 1 else str(along[0])
     grid = dim not in da.dims and lat in da.dims and lon in da.dims
     if grid:
         table = da.stack({dim: (lat, lon)})
@@ -104,7 +144,9 @@ def _completed(
         raise InputError(
             f"There is no dimension {dim!r} among {', '.join(map(str, da.dims))}; name that of the places."
         )
-    others = [name for name in table.dims if name != dim]
+    others = [str(name) for name in table.dims if name != dim]
+    if time is None:
+        time = others[0] if len(others) == 1 else "time"
     if others != [time]:
         raise InputError(f"Besides {dim!r} there must be the one dimension {time!r}; there are {others}.")
     for name in (lat, lon):

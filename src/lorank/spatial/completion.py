@@ -17,9 +17,11 @@ from lorank.estimators import MatrixCompletion
 from lorank.normalisation import Normalisation
 from lorank.observations import Observations
 from lorank.regularizers import GraphLaplacian, KernelPrior
+from lorank.regularizers.base import require
 from lorank.regularizers.coordinates import check_coordinates, sphere
 from lorank.regularizers.prior import Whitening
 from lorank.spatial.interpolation import interpolate, typical_distance
+from lorank.spatial.residuals import Residuals
 from lorank.spatial.tuning import search
 
 Array = npt.NDArray[Any]
@@ -28,6 +30,11 @@ Array = npt.NDArray[Any]
 HIDDEN = 0.05
 # Up to so many measured places all are held out in turn for tuning, a fifth at a time; beyond, one fifth says enough.
 CROSS_VALIDATED = 200
+# Held-out places are judged at no more times than this, spread evenly: kriging of residuals is done for each of them.
+JUDGED = 120
+# Beyond so many measured places, residuals are not kriged unless it is asked for: each time costs places^3 / 3.
+KRIGED = 2000
+FREE = ("length", "nugget", "lam", "theta", "rank", "graph_weight", "residual_length", "residual_nugget")
 
 
 class SpatialCompletion(BaseEstimator):
@@ -48,6 +55,9 @@ class SpatialCompletion(BaseEstimator):
     length, nugget, lam, theta, rank, graph_weight : float or None
         None is tuned on held-out places: length (1000 km) and nugget are the kernel's, graph_weight the graph's.
         rate, for the graph, is one over its length.
+    residual_length, residual_nugget : float or None
+        What the low-rank part leaves over is kriged for each time by itself (`lorank.spatial.residuals`), with this
+        length (1000 km) and nugget; a length of 0 leaves it out. None is tuned, so that it is there if it helps.
     method : str
         A factored method of the catalogue.
     random_state : int
@@ -76,6 +86,8 @@ class SpatialCompletion(BaseEstimator):
         theta: float | None = None,
         rank: int | None = None,
         graph_weight: float | None = None,
+        residual_length: float | None = None,
+        residual_nugget: float | None = None,
         method: str = "nnfn",
         random_state: int = 0,
         n_jobs: int | None = None,
@@ -89,6 +101,8 @@ class SpatialCompletion(BaseEstimator):
         self.theta = theta
         self.rank = rank
         self.graph_weight = graph_weight
+        self.residual_length = residual_length
+        self.residual_nugget = residual_nugget
         self.method = method
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -106,6 +120,9 @@ class SpatialCompletion(BaseEstimator):
             raise InputError(f"Values must be places x times; this array has {values.ndim} dimensions.")
         if self.prior not in ("kernel", "laplacian"):
             raise InputError(f"Unknown prior {self.prior!r}; there are kernel, laplacian.")
+        length, nugget = self.residual_length, self.residual_nugget
+        require(length is None or 0 <= length < np.inf, "residual_length", length, "a finite number >= 0, or None")
+        require(nugget is None or 0 < nugget < np.inf, "residual_nugget", nugget, "a finite number > 0, or None")
         self.latitude_, self.longitude_ = check_coordinates(latitude, longitude)
         if len(self.latitude_) != len(values):
             raise InputError(f"There are {len(values)} rows of values and {len(self.latitude_)} places.")
@@ -117,14 +134,16 @@ class SpatialCompletion(BaseEstimator):
         folds = self._folds(measured)
         whole = Normalisation.fit(values, self.normalisation, time)
         z = whole.apply(values)
-        given = {name: getattr(self, name) for name in ("length", "nugget", "lam", "theta", "rank", "graph_weight")}
+        given = {name: getattr(self, name) for name in FREE}
+        candidates = self._candidates(values.shape, measured.size)
         if folds:
             enough = folds if measured.size <= CROSS_VALIDATED else folds[:1]
+            fields: dict[tuple[Any, ...], list[Array]] = {}
             self.parameters_, self.trials_ = search(
-                lambda parameters: self._held_out_error(z, enough, parameters), self._candidates(values.shape), given
+                lambda parameters: self._held_out_error(z, enough, parameters, fields), candidates, given
             )
         else:
-            first = {name: options[0] for name, options in self._candidates(values.shape).items()}
+            first = {name: options[0] for name, options in candidates.items()}
             self.parameters_ = {name: first[name] if given[name] is None else given[name] for name in first}
             self.trials_ = []
         fitted = self._fit_once(values, self.parameters_)
@@ -150,18 +169,26 @@ class SpatialCompletion(BaseEstimator):
         points = sphere(*check_coordinates(latitude, longitude, distinct=False))
         factors = self.model_.result_.factors
         z = whitening.at(points, whitening.latent(factors.W)) @ factors.H.T
+        if self._fitted.residuals is not None:
+            z += self._fitted.residuals.at(points)
         known = self.fitted_normalisation_
         measured = np.flatnonzero(self._fitted.determined)
         rows = _statistics(self.points_[measured], known.coefficients[measured], known.row_scale[measured], points)
         return known.with_rows(*rows).undo(z)
 
-    def _candidates(self, shape: tuple[int, int]) -> dict[str, tuple[Any, ...]]:
+    def _candidates(self, shape: tuple[int, int], measured: int) -> dict[str, tuple[Any, ...]]:
         """What is tried of each parameter, the first one first."""
         m, n = shape
         unit = typical_distance(self.points_)
         ranks = tuple(dict.fromkeys(min(rank, m, n) for rank in (10, 5, 20, 40)))
-        shared = {"lam": (1.0, 0.01, 0.1, 3.0, 10.0), "rank": ranks, "theta": (1.0, 0.5, 0.0)}
+        shared: dict[str, tuple[Any, ...]] = {
+            "lam": (1.0, 0.01, 0.1, 3.0, 10.0),
+            "rank": ranks,
+            "theta": (1.0, 0.5, 0.0),
+        }
         lengths = tuple(unit * factor for factor in (1.0, 0.25, 0.5, 2.0, 4.0, 8.0))
+        shared["residual_length"] = (0.0, 0.3 * unit, 0.1 * unit, unit) if measured <= KRIGED else (0.0,)
+        shared["residual_nugget"] = (0.5, 0.2, 2.0)
         if self.prior == "kernel":
             return {"length": lengths, "nugget": (0.05, 0.0, 0.01, 0.2), **shared}
         return {"length": lengths, "graph_weight": (0.01, 0.001, 0.1, 1.0), **shared}
@@ -197,14 +224,36 @@ class SpatialCompletion(BaseEstimator):
         )
         return model.fit(Observations.from_dense(z))
 
-    def _held_out_error(self, z: Array, folds: list[Array], parameters: dict[str, Any]) -> float:
-        """Root mean squared error on held-out places, each normalised by its own statistics."""
+    def _residuals(self, left_over: Array, parameters: dict[str, Any]) -> Residuals | None:
+        if not parameters["residual_length"] > 0:
+            return None
+        return Residuals.fit(self.points_, left_over, parameters["residual_length"], parameters["residual_nugget"])
+
+    def _held_out_error(
+        self, z: Array, folds: list[Array], parameters: dict[str, Any], fields: dict[tuple[Any, ...], list[Array]]
+    ) -> float:
+        """Root mean squared error on held-out places, each normalised by its own statistics.
+
+        fields holds the low-rank fields of the last parameters; another way with residuals needs no other.
+        """
+        times = np.unique(np.linspace(0, z.shape[1] - 1, JUDGED).astype(int))
+        key = tuple(value for name, value in parameters.items() if not name.startswith("residual"))
+        if key not in fields:
+            fields.clear()
+            fields[key] = []
+            for fold in folds:
+                masked = z.copy()
+                masked[fold] = np.nan
+                factors = self._complete_normalised(masked, parameters).result_.factors
+                fields[key].append(factors.W @ factors.H[times].T)
         squares, count = 0.0, 0
-        for fold in folds:
-            masked = z.copy()
-            masked[fold] = np.nan
-            factors = self._complete_normalised(masked, parameters).result_.factors
-            miss = factors.W[fold] @ factors.H.T - z[fold]
+        for fold, field in zip(folds, fields[key]):
+            left_over = z[:, times] - field
+            miss = -left_over[fold]
+            left_over[fold] = np.nan
+            residuals = self._residuals(left_over, parameters)
+            if residuals is not None:
+                miss += residuals.at(self.points_[fold])
             squares, count = squares + float(np.nansum(miss**2)), count + int(np.count_nonzero(~np.isnan(miss)))
         return float(np.sqrt(squares / count))
 
@@ -220,11 +269,13 @@ class SpatialCompletion(BaseEstimator):
         normalisation = own.with_rows(coefficients, scale)
         z = normalisation.apply(values)
         model = self._complete_normalised(z, parameters)
-        predicted = normalisation.undo(model.result_.factors.dense())
+        field = model.result_.factors.dense()
+        residuals = self._residuals(z - field, parameters)
+        predicted = normalisation.undo(field if residuals is None else field + residuals.at(self.points_))
         share = (~np.isnan(values)).mean(axis=1)
         prior = self._graph(parameters) if self.prior == "kernel" else None
         whitening = prior.bind(share) if isinstance(prior, KernelPrior) else None
-        return _Fitted(model, normalisation, own.determined, predicted, whitening, share > 0)
+        return _Fitted(model, normalisation, own.determined, predicted, whitening, residuals, share > 0)
 
     def _errors(self, folds: list[Array]) -> Array:
         """Estimated error of each place, in the unit of the data.
@@ -268,6 +319,7 @@ class _Fitted:
     determined: Array
     predicted: Array
     whitening: Whitening | None
+    residuals: Residuals | None
     measured: Array
 
 

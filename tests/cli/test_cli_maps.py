@@ -1,0 +1,127 @@
+"""`lorank complete` and `lorank fit` on NetCDF files, from the shell's point of view."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lorank.cli import app
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("h5netcdf")
+GIVEN = ["--rank", "2", "--lam", "0.1", "--theta", "1"]
+
+
+def run(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def fails(*words):
+    code, out, err = run(*words)
+    errors = [line for line in err.splitlines() if line.startswith("Error: ")]
+    assert (code, out, len(errors)) == (1, "", 1), (code, out, err)
+    assert "Traceback" not in err
+    return errors[0]
+
+
+@pytest.fixture
+def stations(tmp_path, monkeypatch):
+    """30 stations x 36 months, the last six never measured, a tenth of the rest missing; written to stations.nc."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lat, lon = rng.uniform(30, 45, 30), rng.uniform(-110, -80, 30)
+    smooth = np.column_stack([np.sin(lat / 6), np.cos(lon / 9)])
+    truth = smooth @ rng.standard_normal((2, 36)) + 10 + 5 * np.cos(2 * np.pi * np.arange(36) / 12)
+    values = np.where(rng.random(truth.shape) < 0.1, np.nan, truth)
+    values[24:] = np.nan
+    months = np.arange("2001-01", "2004-01", dtype="datetime64[M]").astype("datetime64[ns]")
+    data = xr.Dataset(
+        {"tas": (("station", "time"), values, {"units": "degC"})},
+        coords={"time": months, "lat": ("station", lat), "lon": ("station", lon)},
+        attrs={"title": "made up"},
+    )
+    data.to_netcdf("stations.nc", engine="h5netcdf")
+    return data, truth
+
+
+def test_stations_in_and_out(stations):
+    data, truth = stations
+    code, out, err = run("complete", "stations.nc", "-o", "filled.nc", "--json", *GIVEN)
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["filled"] == int(np.isnan(data["tas"].values).sum())
+    assert facts["cells"] == 30 * 36
+    assert facts["rank"] == 2
+    with xr.open_dataset("filled.nc", engine="h5netcdf") as filled:
+        assert filled.attrs["title"] == "made up"
+        assert filled["tas"].attrs["units"] == "degC"
+        known = ~np.isnan(data["tas"].values)
+        assert np.array_equal(filled["tas"].values[known], data["tas"].values[known])
+        assert np.sqrt(np.mean((filled["tas"].values - truth)[24:] ** 2)) < 0.5
+        assert filled["tas_error"].dims == ("station",)
+
+
+def test_variables_and_coordinates_by_other_names(stations):
+    data, _ = stations
+    odd = data.rename(lat="breite", lon="laenge", station="ort").assign(pr=lambda d: d["tas"] * 2)
+    # Latitudes as a plain variable, and numbers packed as small integers.
+    odd = odd.reset_coords(["breite", "laenge"])
+    packing = {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -9999}
+    odd.to_netcdf("odd.nc", engine="h5netcdf", encoding={"pr": packing})
+    words = ["complete", "odd.nc", "-o", "filled.nc", *GIVEN]
+    assert "holds tas, pr" in fails(*words, "--lat", "breite", "--lon", "laenge")
+    code, _, err = run(*words, "--variable", "pr", "--lat", "breite", "--lon", "laenge", "--dim", "ort")
+    assert code == 0, err
+    with xr.open_dataset("filled.nc", engine="h5netcdf") as filled:
+        assert not np.isnan(filled["pr"].values).any()
+        assert np.isnan(filled["tas"].values).any()
+        rounded = np.round(filled["pr"].values[24:], 2)
+        assert not np.allclose(rounded, filled["pr"].values[24:], atol=1e-9), "filled values are not packed"
+
+
+def test_bad_files_give_one_sentence(stations):
+    data, _ = stations
+
+    def refused(changed, *words):
+        changed.to_netcdf("bad.nc", engine="h5netcdf")
+        return fails("complete", "bad.nc", "-o", "filled.nc", *GIVEN, *words)
+
+    def with_lat(change):
+        lat = data["lat"].values.copy()
+        change(lat)
+        return data.assign_coords(lat=("station", lat))
+
+    assert "There is no file nowhere.nc" in fails("complete", "nowhere.nc", "-o", "filled.nc")
+    assert "no variable 'pr' among tas" in refused(data, "--variable", "pr")
+    assert "no dimension 'place'" in refused(data, "--dim", "place")
+    assert "no coordinate lat or latitude" in refused(data.drop_vars("lat"))
+    assert "no coordinate 'y' among time, lat, lon" in refused(data, "--lat", "y")
+    assert "Latitude 95 of place 3 is beyond 90 degrees" in refused(with_lat(lambda lat: lat.__setitem__(3, 95)))
+    assert "look swapped" in refused(
+        data.rename(lat="lon", lon="lat").assign_coords(lon=("station", data["lat"].values))
+    )
+    assert "Place 5 has no coordinates" in refused(with_lat(lambda lat: lat.__setitem__(5, np.nan)))
+    twice = data.assign_coords(
+        lat=("station", np.r_[data["lat"].values[:1], data["lat"].values[:-1]]),
+        lon=("station", np.r_[data["lon"].values[:1], data["lon"].values[:-1]]),
+    )
+    assert "Places 0 and 1 have the same coordinates" in refused(twice)
+    assert "No place has a single value" in refused(data.assign(tas=data["tas"] * np.nan))
+    assert "needs the date of each" in refused(data.assign_coords(time=np.arange(36)))
+    assert "let the name of filled.csv end in .nc" in fails("complete", "stations.nc", "-o", "filled.csv")
+    assert "Unknown normalisation" in fails("complete", "stations.nc", "-o", "filled.nc", "--normalisation", "x")
+    with open("noise.nc", "wb") as file:
+        file.write(b"this is not NetCDF")
+    assert "noise.nc cannot be read as NetCDF" in fails("complete", "noise.nc", "-o", "filled.nc")
+    assert not list(Path().glob("*filled*"))
+
+
+def test_fit_takes_netcdf(stations):
+    code, out, err = run("fit", "stations.nc", "-o", "m.lorank", "--json", "--biases", "yes", *GIVEN)
+    assert code == 0, err
+    assert json.loads(out)["columns"] == 36
+    assert "nowhere.nc" in fails("fit", "nowhere.nc")
