@@ -14,6 +14,7 @@ from lorank.kernels.simd import (
     inverse_root,
     load,
     multiply,
+    prefetch,
     splat,
     store,
     subtract_product,
@@ -24,6 +25,17 @@ from lorank.kernels.simd import (
 BLOCK = 64
 # Grams are summed over blocks of lines of this length, whatever the number of threads: the same bits always.
 GRAM_BLOCK = 4096
+# Features of this many numbers or more are in no near cache, and are asked for some observations before they are needed.
+FAR, AHEAD = 100_000, 24
+
+
+@kernel
+def look_ahead(features, indices, t):
+    """Ask for the features of observation t + AHEAD."""
+    q = features.shape[1]
+    soon = np.int64(indices[min(t + AHEAD, indices.size - 1)]) * q
+    for a in range(0, q, LANES):
+        prefetch(features, soon + a)
 
 
 @kernel
@@ -88,11 +100,14 @@ def line_gram(pointers, indices, values, features, k, biased, offset, i, block, 
     p = k + 1 if biased else k
     q = features.shape[1]
     one = features.dtype.type(1)
+    far = features.size >= FAR
     gram[:] = 0
     at = pointers[i]
     while at < pointers[i + 1]:
         n = min(BLOCK, pointers[i + 1] - at)
         for t in range(n):
+            if far:
+                look_ahead(features, indices, at + t)
             source = np.int64(indices[at + t]) * q
             for a in range(0, q, LANES):
                 store(block, t * q + a, load(features, source + a))
@@ -168,9 +183,12 @@ def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, p
 def multiply_lines(pointers, indices, values, features, out, lo, hi):
     """out = S @ features for the sparse matrix whose lines these are."""
     q = features.shape[1]
+    far = features.size >= FAR
     for i in range(lo, hi):
         out[i] = 0
         for t in range(pointers[i], pointers[i + 1]):
+            if far:
+                look_ahead(features, indices, t)
             source = np.int64(indices[t]) * q
             for a in range(0, q, LANES):
                 store(out, i * q + a, fma(values[t], load(features, source + a), load(out, i * q + a)))

@@ -72,6 +72,22 @@ def store(_typing, array, index, vector):
 
 
 @intrinsic
+def prefetch(_typing, array, index):
+    """Ask for the cache line of array.flat[index], to be read some time later."""
+
+    def generate(context, builder, signature, args):
+        byte = ir.IntType(8).as_pointer()
+        address = _address(context, builder, signature.args[0], args[0], signature.args[1], args[1], ir.IntType(8))
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INDEX, _INDEX, _INDEX])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        # To read, to keep in every cache, data.
+        builder.call(call, [address, ir.Constant(_INDEX, 0), ir.Constant(_INDEX, 3), ir.Constant(_INDEX, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+@intrinsic
 def splat(_typing, number):
     """A vector with the number in every lane."""
     vector = Vector(number)
