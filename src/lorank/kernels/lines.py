@@ -25,7 +25,7 @@ from lorank.kernels.simd import (
 BLOCK = 64
 # Grams are summed over blocks of lines of this length, whatever the number of threads: the same bits always.
 GRAM_BLOCK = 4096
-# Features of this many numbers or more are in no near cache, and are asked for some observations before they are needed.
+# Features of so many numbers or more are in no near cache, and are asked for some observations before they are needed.
 FAR, AHEAD = 100_000, 24
 
 
