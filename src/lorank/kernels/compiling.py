@@ -14,6 +14,11 @@ def kernel(function):
     return numba.njit(nogil=True, cache=True, fastmath=FASTMATH)(function)
 
 
+def inlined(function):
+    """A piece of several kernels that is put into each of them: a call in the innermost loop would show."""
+    return numba.njit(inline="always", fastmath=FASTMATH)(function)
+
+
 class _Notice(event.Listener):
     """Says once per process that kernels are being compiled; a kernel read from the cache says nothing."""
 

@@ -8,12 +8,50 @@ up in their order at the end: the same bits for any number of threads.
 import numpy as np
 
 from lorank.kernels.alignment import aligned_zeros
-from lorank.kernels.compiling import kernel
+from lorank.kernels.compiling import inlined, kernel
 from lorank.kernels.parallel import Workers
 from lorank.kernels.simd import LANES, fma, load, multiply, store, total, totals
 
 # Parts of a pass over both sides: at most so many, and each with so many entries for each line that it adds up.
 MOST_PARTS, WORTH_A_PART = 8, 100
+
+
+@kernel
+def _begin(own, i, k, biased, offset, line):
+    """Fill the line's numbers; what is to be added to <line, f_j>."""
+    line[:] = own[i]
+    if not biased:
+        return line.dtype.type(0)
+    # With 1 in the bias's place, <line, f_j> adds the other side's bias, and r line adds r to its slope.
+    line[k] = 1
+    return own[i, k] + offset
+
+
+@inlined
+def _residual(values, features, line, shift, t, s0):
+    """r of observation t, whose features begin at s0."""
+    x = multiply(load(line, 0), load(features, s0))
+    for a in range(LANES, line.size, LANES):
+        x = fma(load(line, a), load(features, s0 + a), x)
+    return total(x) + shift - values[t]
+
+
+@inlined
+def _four_residuals(values, features, line, shift, t, s0, s1, s2, s3):
+    """r of observations t to t + 3, which share each load of the line."""
+    y = load(line, 0)
+    x0 = multiply(y, load(features, s0))
+    x1 = multiply(y, load(features, s1))
+    x2 = multiply(y, load(features, s2))
+    x3 = multiply(y, load(features, s3))
+    for a in range(LANES, line.size, LANES):
+        y = load(line, a)
+        x0 = fma(y, load(features, s0 + a), x0)
+        x1 = fma(y, load(features, s1 + a), x1)
+        x2 = fma(y, load(features, s2 + a), x2)
+        x3 = fma(y, load(features, s3 + a), x3)
+    d0, d1, d2, d3 = totals(x0, x1, x2, x3)
+    return d0 + shift - values[t], d1 + shift - values[t + 1], d2 + shift - values[t + 2], d3 + shift - values[t + 3]
 
 
 @kernel
@@ -24,37 +62,17 @@ def gradient_lines(pointers, indices, values, features, own, k, biased, offset, 
     slope = np.zeros(q, features.dtype)
     for i in range(lo, hi):
         slope[:] = 0
-        line[:] = own[i]
-        shift = features.dtype.type(0)
-        if biased:
-            # With 1 in the bias's place, <line, f_j> adds the other side's bias.
-            shift = own[i, k] + offset
-            line[k] = 1
+        shift = _begin(own, i, k, biased, offset, line)
         squares = 0.0
         residuals = features.dtype.type(0)
         t = pointers[i]
-        # Four observations share each load of the line and each load and store of the slope.
+        # Four observations share each load and store of the slope.
         while t + 4 <= pointers[i + 1]:
             s0 = np.int64(indices[t]) * q
             s1 = np.int64(indices[t + 1]) * q
             s2 = np.int64(indices[t + 2]) * q
             s3 = np.int64(indices[t + 3]) * q
-            y = load(line, 0)
-            x0 = multiply(y, load(features, s0))
-            x1 = multiply(y, load(features, s1))
-            x2 = multiply(y, load(features, s2))
-            x3 = multiply(y, load(features, s3))
-            for a in range(LANES, q, LANES):
-                y = load(line, a)
-                x0 = fma(y, load(features, s0 + a), x0)
-                x1 = fma(y, load(features, s1 + a), x1)
-                x2 = fma(y, load(features, s2 + a), x2)
-                x3 = fma(y, load(features, s3 + a), x3)
-            d0, d1, d2, d3 = totals(x0, x1, x2, x3)
-            r0 = d0 + shift - values[t]
-            r1 = d1 + shift - values[t + 1]
-            r2 = d2 + shift - values[t + 2]
-            r3 = d3 + shift - values[t + 3]
+            r0, r1, r2, r3 = _four_residuals(values, features, line, shift, t, s0, s1, s2, s3)
             for a in range(0, q, LANES):
                 y = fma(r0, load(features, s0 + a), load(slope, a))
                 y = fma(r1, load(features, s1 + a), y)
@@ -65,10 +83,7 @@ def gradient_lines(pointers, indices, values, features, own, k, biased, offset, 
             t += 4
         while t < pointers[i + 1]:
             s0 = np.int64(indices[t]) * q
-            x0 = multiply(load(line, 0), load(features, s0))
-            for a in range(LANES, q, LANES):
-                x0 = fma(load(line, a), load(features, s0 + a), x0)
-            r0 = total(x0) + shift - values[t]
+            r0 = _residual(values, features, line, shift, t, s0)
             for a in range(0, q, LANES):
                 store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
             residuals += r0
@@ -90,12 +105,7 @@ def _gradient_parts(pointers, indices, values, features, own, k, biased, offset,
         other = others[part]
         for i in range(cuts[part], cuts[part + 1]):
             slope[:] = 0
-            line[:] = own[i]
-            shift = features.dtype.type(0)
-            if biased:
-                # With 1 in the bias's place, <line, f_j> adds the other side's bias, and r line adds r to its slope.
-                shift = own[i, k] + offset
-                line[k] = 1
+            shift = _begin(own, i, k, biased, offset, line)
             squares = 0.0
             residuals = features.dtype.type(0)
             t = pointers[i]
@@ -104,22 +114,7 @@ def _gradient_parts(pointers, indices, values, features, own, k, biased, offset,
                 s1 = np.int64(indices[t + 1]) * q
                 s2 = np.int64(indices[t + 2]) * q
                 s3 = np.int64(indices[t + 3]) * q
-                y = load(line, 0)
-                x0 = multiply(y, load(features, s0))
-                x1 = multiply(y, load(features, s1))
-                x2 = multiply(y, load(features, s2))
-                x3 = multiply(y, load(features, s3))
-                for a in range(LANES, q, LANES):
-                    y = load(line, a)
-                    x0 = fma(y, load(features, s0 + a), x0)
-                    x1 = fma(y, load(features, s1 + a), x1)
-                    x2 = fma(y, load(features, s2 + a), x2)
-                    x3 = fma(y, load(features, s3 + a), x3)
-                d0, d1, d2, d3 = totals(x0, x1, x2, x3)
-                r0 = d0 + shift - values[t]
-                r1 = d1 + shift - values[t + 1]
-                r2 = d2 + shift - values[t + 2]
-                r3 = d3 + shift - values[t + 3]
+                r0, r1, r2, r3 = _four_residuals(values, features, line, shift, t, s0, s1, s2, s3)
                 for a in range(0, q, LANES):
                     y = fma(r0, load(features, s0 + a), load(slope, a))
                     y = fma(r1, load(features, s1 + a), y)
@@ -136,10 +131,7 @@ def _gradient_parts(pointers, indices, values, features, own, k, biased, offset,
                 t += 4
             while t < pointers[i + 1]:
                 s0 = np.int64(indices[t]) * q
-                x0 = multiply(load(line, 0), load(features, s0))
-                for a in range(LANES, q, LANES):
-                    x0 = fma(load(line, a), load(features, s0 + a), x0)
-                r0 = total(x0) + shift - values[t]
+                r0 = _residual(values, features, line, shift, t, s0)
                 for a in range(0, q, LANES):
                     store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
                     store(other, s0 + a, fma(r0, load(line, a), load(other, s0 + a)))
