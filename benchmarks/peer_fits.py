@@ -127,8 +127,13 @@ def smurff(rows, cols, values, shape, threads, rank, burnin, nsamples):
         sp.coo_matrix((np.ones(len(test[0])), test), shape),
         library.AdaptiveNoise(1.0, 10.0),
     )
-    found = {tuple(p.coords): p.pred_avg for p in session.run()}
-    return lambda i, j: np.array([found.get(pair, np.nan) for pair in zip(i.tolist(), j.tolist())])
+    predictions = session.run()
+
+    def predict(i, j):
+        found = {tuple(p.coords): p.pred_avg for p in predictions}
+        return np.array([found.get(pair, np.nan) for pair in zip(i.tolist(), j.tolist())])
+
+    return predict
 
 
 def myfm(rows, cols, values, shape, threads, rank, n_iter):
@@ -148,10 +153,12 @@ def main(job):
     data = np.load(job["data"])
     rows, cols, values = data["rows"], data["cols"], data["values"]
     shape = tuple(int(size) for size in data["shape"])
-    fit = globals()[job["library"]]
+    # "lorank-mean" and "lorank-bpmf" are lorank with other settings.
+    name = job["library"].partition("-")[0]
+    fit = globals()[name]
     smurff.pairs = (data["valid_rows"], data["valid_cols"]) if job["tuning"] else (data["test_rows"], data["test_cols"])
     corner = (rows < 300) & (cols < 300)
-    if job["library"] in ("lorank", "lenskit") and corner.any():
+    if name in ("lorank", "lenskit") and corner.any():
         fit(rows[corner], cols[corner], values[corner], (300, 300), job["threads"], **dict(job["settings"][0]))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     part = "valid" if job["tuning"] else "test"

@@ -70,6 +70,19 @@ def test_data_that_are_absent_are_a_row_with_their_reason(tmp_path):
     assert "MovieLens-1M is not in" in row["reason"]
 
 
+def test_absent_data_have_a_row_under_other_settings_too(tmp_path):
+    """Or the report of those settings would not name them."""
+    path = tmp_path / "records.jsonl"
+    dataset = replace(SUITE.datasets[0], kind="ratings", parameters={"name": "movielens_1m"})
+    cell = replace(SUITE.cells(1)[0], dataset=dataset)
+    other = replace(cell, budget=Budget(trials=4))
+    for each in (cell, other, other):
+        run([each], path, tmp_path)
+    assert len(path.read_text().splitlines()) == 2
+    (row,) = records.read(path).values()
+    assert row["fingerprint"] == records.fingerprint(other)
+
+
 def test_a_finished_run_repeats_nothing(finished):
     before = finished.read_bytes()
     said = []

@@ -50,8 +50,8 @@ def run(
         for cell in waiting:
             begun(done, len(cells), cell)
             row = _name(cell) | stamp | _finite(_in_own_process(cell, folder))
-            before = records.rows.get(cell.key)
-            if row["status"] != "skipped" or before is None or before.get("reason") != row["reason"]:
+            before = records.rows.get(cell.key, {})
+            if row["status"] != "skipped" or any(before.get(same) != row[same] for same in ("reason", "fingerprint")):
                 records.append(row)
             done += 1
             said(done, len(cells), row)

@@ -140,7 +140,7 @@ FULL: Mapping[str, Suite] = {
                 ((_simulated("ml10m", "MovieLens-10M (simulated)"),), (FACTORED_NUCLEAR, NNFN, NUCLEAR, NNFN_PROX)),
                 ((_simulated("yahoo", "Yahoo (simulated)"),), SCALABLE),
             ),
-            Budget(trials=16, search_seconds=50, cell_seconds=600),
+            Budget(trials=32, search_seconds=90, cell_seconds=600),
         ),
         Suite(
             "climate",
