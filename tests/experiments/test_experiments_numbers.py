@@ -9,7 +9,7 @@ from scipy import stats
 
 from lorank.errors import InputError
 from lorank.experiments import tables
-from lorank.experiments.findings import findings, order_check
+from lorank.experiments.findings import findings, floor_check, order_check
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
 from lorank.experiments.statistics import Line, comparable, summarise
 from lorank.experiments.suites import FULL, QUICK, suites
@@ -140,3 +140,17 @@ def test_findings_say_who_is_best_and_what_was_not_run():
     assert any("Not run: MCP on m = 500. it | broke" in sentence for sentence in said)
     alone = findings(suite, summarise(suite, [row("mcp", 0, None, None, "skipped", "There is no file.")]))
     assert alone[0] == "Not run: all methods on m = 500. There is no file."
+
+
+def test_floor_check_says_who_reaches_least_squares_and_whether_they_agree():
+    def lines(*errors):
+        return [Line("d", name, name, errors=dict(enumerate(e))) for name, e in zip(("mcp", "lsp", "nnfn"), errors)]
+
+    near = floor_check("m", lines((0.020, 0.022), (0.020, 0.0221), (0.020, 0.022)), 0.0205)
+    assert "all 3 nonconvex methods are under" in near
+    assert "are within one standard deviation" in near
+    apart = floor_check("m", lines((0.020, 0.0201), (0.021, 0.0211), (0.030, 0.031)), 0.020)
+    assert "not nnfn, but the other" in apart
+    assert "not within one standard deviation" in apart
+    assert "deviation" not in floor_check("m", lines((0.02,), (0.02,), (0.02,)), 0.02)
+    assert "no nonconvex method" in floor_check("m", lines((0.03,), (0.03,), (0.03,)), 0.02)

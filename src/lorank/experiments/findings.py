@@ -86,10 +86,13 @@ def floor_check(label: str, lines: list[Line], floor: float) -> str:
     reach = (
         f"all {len(found)} nonconvex methods" if not above else f"not {', '.join(above)}, but the other nonconvex ones"
     )
+    said = f"{label}: {reach} are under {NEAR_FLOOR} times {floor:.4f}, the error of least squares at the true rank"
+    if not deviation:  # one run only
+        return f"{said}."
     alike = "within" if spread <= deviation else "not within"
     return (
-        f"{label}: {reach} are under {NEAR_FLOOR} times {floor:.4f}, the error of least squares at the true rank; "
-        f"they are {alike} one standard deviation of each other (spread {spread:.5f}, deviation {deviation:.5f})."
+        f"{said}; they are {alike} one standard deviation of each other "
+        f"(spread {spread:.5f}, deviation {deviation:.5f})."
     )
 
 
