@@ -154,3 +154,8 @@ def test_floor_check_says_who_reaches_least_squares_and_whether_they_agree():
     assert "not within one standard deviation" in apart
     assert "deviation" not in floor_check("m", lines((0.02,), (0.02,), (0.02,)), 0.02)
     assert "no nonconvex method" in floor_check("m", lines((0.03,), (0.03,), (0.03,)), 0.02)
+
+
+@pytest.mark.parametrize(("value", "text"), [(6068.4, "6070"), (17_350.0, "17400"), (0.01234, "0.0123"), (1.0, "1")])
+def test_large_numbers_are_written_without_a_power_of_ten(value, text):
+    assert tables.written(value) == text

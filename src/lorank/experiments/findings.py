@@ -7,6 +7,7 @@ from itertools import combinations
 from lorank.experiments.entries import REFERENCE
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import CONFIDENCE, Line, comparable
+from lorank.experiments.tables import written
 
 # Relative difference of an error from the paper's that is worth a sentence.
 NOTABLE = 0.05
@@ -56,6 +57,8 @@ ALWAYS = (
     "here.",
     "Every method has the same search with the same number of fits and seconds on the validation entries; every "
     "reported fit begins anew and stops when the objective changes by less than 1e-4 of itself.",
+    "MB to fit is what the reported fit took beyond the most that its process still held from the search before it: 0 "
+    "where that was enough. Simulated ratings have no search, so that theirs is all.",
 )
 
 
@@ -190,8 +193,8 @@ def _about_speed(label: str, lines: list[Line]) -> list[str]:
 
 
 def _ratio(line: Line) -> str:
-    paper = f", {line.published_time_ratio:.3g} in the paper" if line.published_time_ratio else ""
-    return f"{line.label} takes {line.time_ratio:.3g} times as long{paper}"
+    paper = f", {written(line.published_time_ratio)} in the paper" if line.published_time_ratio else ""
+    return f"{line.label} takes {written(line.time_ratio or 0.0)} times as long{paper}"
 
 
 def _about_errors(label: str, lines: list[Line]) -> list[str]:

@@ -87,12 +87,20 @@ def _numbers(line: Line) -> tuple[Number, ...]:
 def _with_deviation(mean: float | None, deviation: float | None, form: str, best: bool = False) -> Number:
     if mean is None:
         return Number("")
-    text = f"{mean:{form}}" if deviation is None else f"{mean:{form}} ± {deviation:{'.2g' if form == '.3g' else form}}"
+    text = written(mean, form)
+    if deviation is not None:
+        text += f" ± {written(deviation, '.2g' if form == '.3g' else form)}"
     return Number(text, mean, best)
 
 
 def _plain(value: float | None, form: str) -> Number:
-    return Number("" if value is None else f"{value:{form}}", value)
+    return Number("" if value is None else written(value, form), value)
+
+
+def written(value: float, form: str = ".3g") -> str:
+    """A number in a form, without a power of ten where it is large: 1080, not 1.08e+03."""
+    text = f"{value:{form}}"
+    return f"{float(text):.0f}" if "e+" in text else text
 
 
 def markdown(tables: Sequence[Table]) -> str:
