@@ -39,9 +39,9 @@ SYNTHETIC = {
     "libmf": grid(k=[8], lam=[0.001, 0.01], eta=[0.05, 0.1], nr_iters=[40, 150]),
 }
 RATINGS = {
-    "lorank": grid(rank=[10], lam=[12.0, 15.0], theta=[0.5], biases=[True], tol=[1e-4, 5e-4], dtype=["float32"]),
+    "lorank": grid(rank=[10], lam=[12.0, 15.0], theta=[0.5], biases=[True], tol=[1e-4, 5e-4, 1e-3], dtype=["float32"]),
     "cmfrec": grid(k=[10, 20], lambda_=[8.0, 12.0], use_cg=[True, False], niter=[10, 20], biases=[True]),
-    "libmf": grid(k=[16, 32], lam=[0.04, 0.06], eta=[0.1], nr_iters=[15, 30]),
+    "libmf": grid(k=[16, 32], lam=[0.04, 0.06], eta=[0.1], nr_iters=[10, 15, 30]),
     "lenskit": grid(features=[10, 20], epochs=[10, 20], regularization=[0.1, 0.15]),
     "surprise": grid(n_factors=[10, 40], n_epochs=[20, 40], reg_all=[0.05]),
     # What an average over several fits, and over a posterior, adds: beside the Bayesian libraries.
@@ -53,9 +53,11 @@ RATINGS = {
     "myfm": grid(rank=[10], n_iter=[50, 150]),
 }
 LARGE = {
-    "lorank": grid(rank=[10, 16], lam=[12.0], theta=[0.5, 0.8], biases=[True], tol=[5e-4], dtype=["float32"]),
-    "cmfrec": grid(k=[10], lambda_=[10.0], use_cg=[True, False], niter=[10], biases=[True]),
-    "libmf": grid(k=[16, 32], lam=[0.05], eta=[0.1], nr_iters=[15, 25]),
+    "lorank": grid(
+        rank=[10, 16], lam=[12.0, 15.0], theta=[0.5, 0.8], biases=[True], tol=[5e-4, 1e-3], dtype=["float32"]
+    ),
+    "cmfrec": grid(k=[10], lambda_=[10.0], use_cg=[True, False], niter=[6, 10], biases=[True]),
+    "libmf": grid(k=[16, 32], lam=[0.03, 0.05], eta=[0.1], nr_iters=[10, 15, 25]),
     "lenskit": grid(features=[10], epochs=[10], regularization=[0.1]),
 }
 
