@@ -25,10 +25,11 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	$(BIN)/mypy
 
-bench: .venv/installed-dev .venv-bench/installed  ## lorank beside its peers, the floor in C, growth
+bench: .venv/installed-dev .venv-bench/installed  ## lorank beside its peers, the floor in C, growth, proximal steps
 	$(BIN)/python benchmarks/peers.py --peers-python .venv-bench/bin/python
 	$(BIN)/python benchmarks/floor.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/proximal.py
 
 bench-core: .venv/installed-dev  ## the figures that the README quotes
 	$(BIN)/python benchmarks/core.py

@@ -54,11 +54,11 @@ RATINGS = {
 }
 LARGE = {
     "lorank": grid(
-        rank=[10, 16], lam=[12.0, 15.0], theta=[0.5, 0.8], biases=[True], tol=[5e-4, 1e-3], dtype=["float32"]
+        rank=[8, 10, 16], lam=[6.0, 9.0, 12.0], theta=[0.8], biases=[True], tol=[5e-4, 1e-3], dtype=["float32"]
     ),
-    "cmfrec": grid(k=[10], lambda_=[10.0], use_cg=[True, False], niter=[6, 10], biases=[True]),
-    "libmf": grid(k=[16, 32], lam=[0.03, 0.05], eta=[0.1], nr_iters=[10, 15, 25]),
-    "lenskit": grid(features=[10], epochs=[10], regularization=[0.1]),
+    "cmfrec": grid(k=[8, 10], lambda_=[6.0, 10.0], use_cg=[False], niter=[10], biases=[True]),
+    "libmf": grid(k=[8, 16, 32], lam=[0.03, 0.05], eta=[0.1], nr_iters=[10, 15, 25]),
+    "lenskit": grid(features=[8, 10], epochs=[10], regularization=[0.1]),
 }
 
 

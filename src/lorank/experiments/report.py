@@ -22,7 +22,8 @@ Made by `{command}`.
 - [report.html](report.html): everything on one page; open it in a browser.
 - [tables.md](tables.md), [tables.tex](tables.tex), [tables.csv](tables.csv): each number beside the paper's.
 - `figures/`: every figure as SVG and PNG.
-- [records.jsonl](records.jsonl): one line for each data set, method and seed: versions, parameters chosen, error, seconds, memory.
+- [records.jsonl](records.jsonl): one line for each data set, method and seed: versions, parameters chosen, error,
+  seconds, memory.
 
 The same command goes on where the records end and repeats nothing; with all of them there it only writes the files
 anew. `--fresh` begins again.
