@@ -87,6 +87,13 @@ def test_the_report_needs_nothing_from_outside(report):
     assert {path.suffix for path in (report.parent / "figures").iterdir()} == {".svg", ".png"}
 
 
+def test_the_same_records_give_the_same_figures(report, tmp_path_factory):
+    again = tmp_path_factory.mktemp("again")
+    write_report(list(FULL.values()), {row["key"]: row for row in ROWS}, again)
+    for figure in (report.parent / "figures").iterdir():
+        assert figure.read_bytes() == (again / "figures" / figure.name).read_bytes()
+
+
 @pytest.mark.parametrize("width", [1280, 500])
 def test_tables_sort_and_curves_switch(report, tmp_path, width):
     if CHROMIUM is None:

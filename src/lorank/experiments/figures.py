@@ -104,7 +104,9 @@ def _curve(label: str, points: Sequence[Sequence[float]]) -> Curve:
 
 
 def save(chart: Chart, folder: Path) -> None:
-    """The chart as SVG and PNG."""
+    """The chart as SVG and PNG; the same chart gives the same bytes."""
+    from matplotlib import rc_context
+
     drawn, (panel,) = plots.figure(1, 6.4, 4.2)
     for index, curve in enumerate(chart.curves):
         panel.plot(
@@ -125,9 +127,9 @@ def save(chart: Chart, folder: Path) -> None:
         _readable(panel.yaxis, [value for curve in chart.curves for value in curve.y])
     panel.set_title(chart.title, fontsize=10)
     drawn.legend(frameon=False, fontsize=7, loc="outside right upper", handlelength=3.2)
-    for kind in ("svg", "png"):
-        metadata = {"Date": None} if kind == "svg" else None  # the same records give the same file
-        drawn.savefig(folder / f"{chart.name}.{kind}", dpi=130, metadata=metadata)
+    with rc_context({"svg.hashsalt": chart.name}):  # names of clips and markers are random without it
+        drawn.savefig(folder / f"{chart.name}.svg", metadata={"Date": None})
+    drawn.savefig(folder / f"{chart.name}.png", dpi=130)
 
 
 def _readable(axis: Any, values: Sequence[float]) -> None:

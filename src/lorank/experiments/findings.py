@@ -59,6 +59,7 @@ ALWAYS = (
     "reported fit begins anew and stops when the objective changes by less than 1e-4 of itself.",
     "MB to fit is what the reported fit took beyond the most that its process still held from the search before it: 0 "
     "where that was enough. Simulated ratings have no search, so that theirs is all.",
+    "Curves are of the first seed. BPMF's shows single draws; its last point is their mean, which is the answer.",
 )
 
 

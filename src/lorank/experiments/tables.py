@@ -37,6 +37,8 @@ class Table:
 
 
 NOTE = "note"
+# Errors under this have a digit more: their deviation would not show.
+SMALL = 0.01
 COLUMNS = (
     "method",
     "{metric}",
@@ -67,9 +69,10 @@ def build(suite: Suite, summary: dict[str, list[Line]]) -> list[Table]:
 
 def _numbers(line: Line) -> tuple[Number, ...]:
     paper = line.published
+    digits = ".4f" if line.error is None or line.error >= SMALL else ".5f"
     return (
         Number(line.label),
-        _with_deviation(line.error, line.error_std, ".4f", line.best_error),
+        _with_deviation(line.error, line.error_std, digits, line.best_error),
         _with_deviation(paper.error, paper.error_std, ".4f") if paper else Number(""),
         _plain(line.error_ratio, ".3f"),
         _with_deviation(line.time, line.time_std, ".3g", line.best_time),
