@@ -77,6 +77,16 @@ def test_singular_values():
     np.testing.assert_allclose(Factors.of(W, H).singular_values(), np.linalg.svd(W @ H.T, compute_uv=False)[:3])
 
 
+@pytest.mark.parametrize("block", [2, 7, 20])
+def test_singular_values_of_factors_in_blocks(monkeypatch, block):
+    """Blocks shorter than the rank, blocks that do not divide the rows, and one block that is all."""
+    monkeypatch.setattr("lorank.linalg.factors.QR_BLOCK", block)
+    rng = np.random.default_rng(0)
+    W, H = rng.standard_normal((20, 4)), rng.standard_normal((9, 4)) * [1, 1e-3, 1e-6, 1e-9]
+    expected = np.linalg.svd(W @ H.T, compute_uv=False)[:4]
+    np.testing.assert_allclose(Factors.of(W, H).singular_values(), expected, rtol=1e-6)
+
+
 def test_a_gram_that_rounding_made_indefinite_has_a_frame():
     rng = np.random.default_rng(0)
     W = (rng.standard_normal((40, 2)) @ rng.standard_normal((2, 5))).astype(np.float32)

@@ -16,6 +16,8 @@ Array = npt.NDArray[Any]
 
 # A direction counts towards the rank while its singular value is above this part of the largest.
 RANK_TOLERANCE = 1e-2
+# Rows of a factor that are made orthogonal at a time.
+QR_BLOCK = 8192
 
 
 def padded_width(k: int) -> int:
@@ -107,13 +109,20 @@ class Factors:
     def singular_values(self) -> Array:
         """Singular values of W H^T (biases left out), descending, in float64."""
         with one_blas_thread():
-            RW, RH = (np.asarray(np.linalg.qr(side.astype(np.float64), mode="r")) for side in (self.W, self.H))
-            return np.linalg.svd(RW @ RH.T, compute_uv=False)
+            return np.linalg.svd(_triangle(self.W) @ _triangle(self.H).T, compute_uv=False)
 
     def is_finite(self) -> bool:
         # A sum is finite only if every term is: one pass, and nothing kept.
         with np.errstate(invalid="ignore", over="ignore"):
             return bool(np.isfinite(self.left.sum() + self.right.sum() + self.offset))
+
+
+def _triangle(factor: Array) -> Array:
+    """R of the QR factorization, in float64: block by block, since a long factor must not be copied as a whole."""
+    R = np.empty((0, factor.shape[1]))
+    for first in range(0, len(factor), QR_BLOCK):
+        R = np.asarray(np.linalg.qr(np.vstack([R, factor[first : first + QR_BLOCK]]), mode="r"))
+    return R
 
 
 def effective_rank(sigma: Array) -> int:

@@ -78,8 +78,10 @@ class Alternating(Solver):
         momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2)
         cooler = state.warmth / 2 if state.warmth > 2 * COLD else 0.0
         if momentum > 0:
-            moved = _extrapolated(state.factors, state.previous, momentum)
-            following = self._sweep(problem, moved, False, state.warmth)
+            # Not by a name: the sweep lets go of each side of the point as soon as it has a better one.
+            following = self._sweep(
+                problem, _extrapolated(state.factors, state.previous, momentum), False, state.warmth
+            )
             if following.objective <= state.objective:
                 return replace(following, previous=state.factors, sweeps=state.sweeps + 1, warmth=cooler)
         sweeps = 1 if momentum > 0 else state.sweeps + 1
