@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lorank import catalogue
 from lorank.datasets import synthetic
-from lorank.linalg.blas import one_blas_thread
 from lorank.problems import Problem
 from lorank.solvers import ProximalGradient, Stopping, proximal, solve
 
@@ -49,8 +48,7 @@ def measure(method, accelerate, train, repeats):
         proximal.truncated_svd = timed = Timed(original)
         try:
             problem = Problem(train, regularizer, RANK, n_jobs=1)
-            with one_blas_thread():
-                result = solve(ProximalGradient(accelerate), problem, stopping=Stopping(tol=1e-4), seed=0)
+            result = solve(ProximalGradient(accelerate), problem, stopping=Stopping(tol=1e-4), seed=0)
         finally:
             proximal.truncated_svd = original
         if best is None or result.seconds < best[0]:
