@@ -27,11 +27,11 @@ import numpy as np
 from climate_speed import speed
 from scipy.spatial.distance import cdist
 
-from lorank import MatrixCompletion, catalogue
+from lorank import MatrixCompletion, registry
 from lorank.datasets import StationData, gas_anomalies, normalise, split_locations, ushcn
 from lorank.observations import Observations
-from lorank.regularizers import GraphLaplacian, KernelPrior
-from lorank.regularizers.coordinates import sphere
+from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.side_information.coordinates import sphere
 from lorank.spatial.residuals import Residuals
 
 Fit = Callable[[np.ndarray, dict[str, Any]], np.ndarray]
@@ -94,7 +94,7 @@ class Task:
         return self.graphs[rate]
 
     def completed(self, seen: np.ndarray, method: str, graph: Any, lam: float, theta: float = 1.0) -> np.ndarray:
-        found = catalogue.find(method)
+        found = registry.find(method)
         given = {"lam": lam, "theta": theta} if method == "nnfn" else found.at(lam, found.shapes[0])
         limits = {"max_iter": 100} if method == "bpmf" else {"tol": self.tol}
         model = MatrixCompletion(method, self.rank, row_graph=graph, random_state=0, **given, **limits)

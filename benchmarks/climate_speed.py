@@ -11,7 +11,7 @@ import numpy as np
 from lorank import MatrixCompletion
 from lorank.datasets import StationData
 from lorank.observations import Observations
-from lorank.regularizers import GraphLaplacian, KernelPrior
+from lorank.side_information import GraphLaplacian, KernelPrior
 
 
 def speed(data: StationData, seen: np.ndarray) -> None:

@@ -13,7 +13,7 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from lorank import catalogue
+from lorank import registry
 from lorank.datasets import synthetic
 from lorank.problems import Problem
 from lorank.solvers import ProximalGradient, Stopping, proximal, solve
@@ -40,7 +40,7 @@ class Timed:
 
 def measure(method, accelerate, train, repeats):
     """Seconds, the part of the SVDs, and the result, of the fastest of the repeats."""
-    found = catalogue.find(method)
+    found = registry.find(method)
     regularizer = found.regularizer(**found.at(STRENGTH, found.shapes[0]))
     best = None
     original = proximal.truncated_svd

@@ -17,9 +17,9 @@ import numpy as np
 
 import lorank
 from lorank import datasets
-from lorank.catalogue import CATALOGUE
 from lorank.estimators.comparison import row_of
-from lorank.tables import Table
+from lorank.registry import CATALOGUE
+from lorank.results_table import Table
 
 RANK = 5
 # The nuclear norm takes no rank: the convex problem finds its own, which this only has to leave room for.

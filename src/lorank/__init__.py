@@ -20,45 +20,48 @@ _HOME = {
     "Observations": "lorank.observations",
     "compare": "lorank.estimators",
     "complete": "lorank.estimators",
-    "load": "lorank.io.models",
-    "methods": "lorank.catalogue",
-    "recommend": "lorank.estimators.recommendation",
-    "save": "lorank.io.models",
-    "sense": "lorank.sensing",
-    "similar": "lorank.estimators.recommendation",
+    "load": "lorank.models.model_file",
+    "methods": "lorank.registry",
+    "recommend": "lorank.models.recommending",
+    "save": "lorank.models.model_file",
+    "sense": "lorank.estimators.sensing",
+    "similar": "lorank.models.recommending",
 }
 _ROOMS = (
-    "catalogue",
     "datasets",
     "distributed",
     "estimators",
-    "io",
     "linalg",
     "losses",
+    "models",
     "observations",
     "plots",
     "problems",
+    "registry",
     "regularizers",
+    "side_information",
     "solvers",
     "spatial",
+    "tables",
+    "tuning",
 )
 
 __all__ = [*_HOME, *_ROOMS]
 
 if TYPE_CHECKING:
-    from lorank.catalogue import methods as methods
     from lorank.errors import InputError as InputError
     from lorank.estimators import EntryRegressor as EntryRegressor
     from lorank.estimators import LowRankImputer as LowRankImputer
     from lorank.estimators import MatrixCompletion as MatrixCompletion
     from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
-    from lorank.estimators.recommendation import recommend as recommend
-    from lorank.estimators.recommendation import similar as similar
-    from lorank.io.models import load as load
-    from lorank.io.models import save as save
+    from lorank.estimators.sensing import sense as sense
+    from lorank.models.model_file import load as load
+    from lorank.models.model_file import save as save
+    from lorank.models.recommending import recommend as recommend
+    from lorank.models.recommending import similar as similar
     from lorank.observations import Observations as Observations
-    from lorank.sensing import sense as sense
+    from lorank.registry import methods as methods
 
 
 def __getattr__(name: str) -> Any:

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
 from lorank.errors import InputError
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 class Loss(ABC):

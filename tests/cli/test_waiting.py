@@ -31,9 +31,9 @@ FIT = ["--rank", "8", "--lam", "0.01", "--theta", "1", "--biases", "no", "--tol"
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ({"module": "solvers.base", "name": "History", "method": "append", "count": 3}, FIT),
-        ({"module": "solvers.base", "name": "History", "method": "append", "count": 30}, []),  # within a trial
-        ({"module": "estimators.record", "name": "Record", "method": "settle", "count": 1}, []),  # after the last
+        ({"module": "solvers.loop", "name": "History", "method": "append", "count": 3}, FIT),
+        ({"module": "solvers.loop", "name": "History", "method": "append", "count": 30}, []),  # within a trial
+        ({"module": "tuning.record", "name": "Record", "method": "settle", "count": 1}, []),  # after the last
     ],
     ids=["fit", "trial", "settled"],
 )
@@ -78,7 +78,7 @@ def test_a_checkpoint_for_other_data_is_refused(run, fails, model):
 
 
 def test_ctrl_c_elsewhere(run, model, monkeypatch):
-    from lorank.io import models
+    from lorank.models import model_file as models
 
     def interrupt(path):
         raise KeyboardInterrupt

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lorank import Observations, catalogue
+from lorank import Observations, registry
 from lorank.datasets import synthetic
 from lorank.distributed import fit, parts
 from lorank.distributed.preparing import drawn
@@ -74,7 +74,7 @@ def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_p
 def test_every_method_that_can_equals_its_local_fit(folder, entries, method, theta):
     params = {"rank": 2, "lam": 1.5, "theta": theta, "tol": 1e-9, "max_iter": 40}
     far = fit(folder, **NAMES, method=method, **params, backend="out-of-core")
-    regularizer = catalogue.find(method).build_regularizer(lam=1.5, theta=theta)
+    regularizer = registry.find(method).build_regularizer(lam=1.5, theta=theta)
     problem = Problem(Observations.from_ids(*entries), regularizer, 2)
     local = solve(Alternating(), problem, stopping=Stopping(1e-9, 40), seed=0)
     np.testing.assert_allclose(far.result.factors.dense(), local.factors.dense(), atol=1e-10)
@@ -82,7 +82,7 @@ def test_every_method_that_can_equals_its_local_fit(folder, entries, method, the
 
 def test_every_other_method_says_that_it_needs_one_machine(folder):
     able = {"nnfn", "factored-nuclear", "mf"}
-    for method in set(catalogue.CATALOGUE) - able:
+    for method in set(registry.CATALOGUE) - able:
         with pytest.raises(InputError, match=f"{method}.*one machine"):
             fit(folder, **NAMES, method=method, backend="out-of-core")
 

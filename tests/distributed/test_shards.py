@@ -9,7 +9,7 @@ import lorank
 from lorank.datasets import synthetic
 from lorank.distributed import fit, open_shards, save_shards, sharded, shards
 from lorank.errors import InputError
-from lorank.estimators.recommendation import recommend
+from lorank.models.recommending import recommend
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -5,8 +5,8 @@ import pytest
 
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
-from lorank.estimators.record import Record
 from lorank.solvers import Checkpoint, alternating
+from lorank.tuning.record import Record
 
 AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
 

@@ -11,7 +11,8 @@ from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.regularizers import NNFN, FactoredNNFN, FactoredNuclear, GraphLaplacian, KernelPrior, Nuclear
+from lorank.regularizers import NNFN, FactoredNNFN, FactoredNuclear, Nuclear
+from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import GRALS, Alternating, GradientDescent, ProximalGradient, Status, Stopping, solve
 from lorank.solvers.coupled import solve_half
 

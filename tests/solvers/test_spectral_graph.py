@@ -5,10 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
-from lorank import MatrixCompletion, catalogue
+from lorank import MatrixCompletion, registry
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.regularizers import LSP, MCP, NNFN, CappedL1, GraphLaplacian, Nuclear, SchattenP, TruncatedL12
+from lorank.regularizers import LSP, MCP, NNFN, CappedL1, Nuclear, SchattenP, TruncatedL12
+from lorank.side_information import GraphLaplacian
 from lorank.solvers import DCA, ProximalGradient, Stopping, solve
 
 CASES = [
@@ -135,7 +136,7 @@ def test_every_method_of_table_6_fills_rows_that_were_never_observed(method, see
     rng = np.random.default_rng(0)
     at = np.linspace(0, 3, 20)
     truth = np.column_stack([np.ones(20), np.sin(at), np.cos(2 * at)]) @ rng.standard_normal((3, 15))
-    parameters = catalogue.find(method).at(0.3, catalogue.find(method).shapes[0])
+    parameters = registry.find(method).at(0.3, registry.find(method).shapes[0])
     kept = {name: value for name, value in parameters.items() if name in ("lam", "theta", "t")}
     limits = {"max_iter": 200} if method == "bpmf" else {}
     model = MatrixCompletion(method, rank=4, row_graph=chain(20, 0.3), random_state=0, **kept, **limits).fit(seen)

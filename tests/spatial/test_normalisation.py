@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lorank.errors import InputError
-from lorank.normalisation import NAMES, Normalisation
+from lorank.spatial.normalisation import NAMES, Normalisation
 
 MONTHS = np.arange("1990-01", "2000-01", dtype="datetime64[M]")
 

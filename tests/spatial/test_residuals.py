@@ -6,7 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
 from lorank.errors import InputError
-from lorank.regularizers.coordinates import sphere
+from lorank.side_information.coordinates import sphere
 from lorank.spatial import SpatialCompletion
 from lorank.spatial.residuals import Residuals
 

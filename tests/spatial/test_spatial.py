@@ -7,7 +7,7 @@ import pytest
 
 from lorank import spatial
 from lorank.errors import InputError
-from lorank.regularizers import KernelPrior
+from lorank.side_information import KernelPrior
 from lorank.spatial import SpatialCompletion
 from lorank.spatial.interpolation import interpolate
 from lorank.spatial.tuning import search

@@ -73,8 +73,9 @@ def predict(
         return
     import numpy as np
 
-    from lorank.io import models, tables
-    from lorank.io.names import as_model_spells
+    from lorank.models import model_file as models
+    from lorank.tables import reading as tables
+    from lorank.tables.names import as_model_spells
 
     fitted = models.load(model).set_params(unseen=unseen.value)
     names = pair_columns(pairs, fitted, row, col, delimiter, header)
@@ -112,9 +113,9 @@ def recommend(
         return
     import numpy as np
 
-    from lorank.estimators.recommendation import recommend as rank
-    from lorank.io import models
-    from lorank.io.names import as_model_spells
+    from lorank.models import model_file as models
+    from lorank.models.recommending import recommend as rank
+    from lorank.tables.names import as_model_spells
 
     fitted = models.load(model)
     observations = fitted.observations_
@@ -140,9 +141,9 @@ def similar(
         raise typer.BadParameter("give either --col or --row.")
     import numpy as np
 
-    from lorank.estimators.recommendation import similar as find
-    from lorank.io import models
-    from lorank.io.names import as_model_spells
+    from lorank.models import model_file as models
+    from lorank.models.recommending import similar as find
+    from lorank.tables.names import as_model_spells
 
     fitted = models.load(model)
     ids = fitted.observations_.row_ids if row is not None else fitted.observations_.col_ids
@@ -157,7 +158,7 @@ def pair_columns(
 ) -> tuple[str, str]:
     """The id columns of a table: those named, those of the model's own table, or the first two of two or three."""
     from lorank.errors import InputError
-    from lorank.io import tables
+    from lorank.tables import reading as tables
 
     columns = tables.column_names(path, delimiter, header)
     own = getattr(model, "columns_", (None, None))
@@ -175,7 +176,7 @@ def _deliver(columns: dict[str, Any], output: Path | None, as_json: bool) -> Non
     if output is None:
         answer_table(columns, as_json)
         return
-    from lorank.io import tables
+    from lorank.tables import reading as tables
 
     tables.write(output, columns)
     say(f"{len(next(iter(columns.values())))} lines in {output}.")

@@ -21,7 +21,7 @@ from lorank.cli.maps import (
 from lorank.cli.terminal import DelimiterOption, HeaderOption, JsonOption, SeedOption, ThreadsOption, answer, say
 
 if TYPE_CHECKING:
-    from lorank.io.cells import WideTable
+    from lorank.tables.wide import WideTable
 
 
 def complete(
@@ -64,8 +64,8 @@ def complete(
         "random_state": seed,
         "n_jobs": threads,
     }
-    from lorank.io.files import kind_of
-    from lorank.io.tables import PARQUET
+    from lorank.files import kind_of
+    from lorank.tables.reading import PARQUET
 
     if kind_of(table) in NETCDF:
         names = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
@@ -85,8 +85,8 @@ def _fill_text(
     digits: int,
     params: dict[str, Any],
 ) -> tuple[int, int]:
-    from lorank.io.cells import WideTable
-    from lorank.io.files import write_bytes
+    from lorank.files import write_bytes
+    from lorank.tables.wide import WideTable
 
     table: WideTable = WideTable.read(path, labels, delimiter, header)
     if table.text_columns:
@@ -108,7 +108,8 @@ def _fill_parquet(
     import numpy as np
     import pyarrow as pa
 
-    from lorank.io import matrices, tables
+    from lorank.tables import arrays as matrices
+    from lorank.tables import reading as tables
 
     table = matrices.parquet_file(path).read()
     cells, names, _ = matrices.numeric_columns(table, path, labels)

@@ -131,8 +131,8 @@ def fit(
     if method == "bpmf":
         _without_search(params)
     from lorank.estimators import MatrixCompletion
-    from lorank.io import models
-    from lorank.io.files import check_place
+    from lorank.files import check_place
+    from lorank.models import model_file as models
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
@@ -182,11 +182,11 @@ def fit(
 
 def check_command(model: MatrixCompletion) -> None:
     """Refuse a method that does not exist, or parameters that it cannot have."""
-    from lorank import catalogue
+    from lorank import registry
     from lorank.estimators.parameters import check_parameters
 
     try:
-        catalogue.find(model.method)
+        registry.find(model.method)
         check_parameters(model)
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
@@ -202,7 +202,7 @@ def read_table(
     duplicates: str = "error",
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """Observations of a file, with a bar, and a sentence about each guess."""
-    from lorank.io import tables
+    from lorank.tables import reading as tables
 
     size = path.stat().st_size if path.is_file() else None
     with Bar(f"Reading {path.name}", size) as bar:

@@ -31,7 +31,8 @@ def fit_folder(
     """Fit all Parquet files of a folder, on Ray or out of core, and save the model as its name says."""
     from lorank import distributed
     from lorank.errors import InputError
-    from lorank.io import matrices, tables
+    from lorank.tables import arrays as matrices
+    from lorank.tables import reading as tables
 
     files = _parquet_files(table)
     present = tuple(matrices.parquet_file(Path(files[0])).schema_arrow.names)
@@ -135,8 +136,8 @@ def predict_from_shards(
     import numpy as np
 
     from lorank.distributed import open_shards
-    from lorank.io import tables
-    from lorank.io.appending import appending
+    from lorank.tables import reading as tables
+    from lorank.tables.appending import appending
 
     model = open_shards(folder)
     titles = names(model)
@@ -158,7 +159,7 @@ def recommend_from_shards(
     import numpy as np
 
     from lorank.distributed import open_shards
-    from lorank.io.appending import appending
+    from lorank.tables.appending import appending
 
     model = open_shards(folder)
     chosen = None if rows is None else _spelled(np.array(rows), "row", model)
@@ -208,7 +209,7 @@ def _spelled(names: Any, side: str, model: Any) -> Any:
     """Names in the type of the model's ids."""
     import numpy as np
 
-    from lorank.identifiers import Identifiers
-    from lorank.io.names import as_model_spells
+    from lorank.observations.identifiers import Identifiers
+    from lorank.tables.names import as_model_spells
 
     return as_model_spells(names, Identifiers(np.empty(0, model.id_type(side))))

@@ -51,8 +51,9 @@ def evaluate(
     import numpy as np
 
     from lorank.errors import InputError
-    from lorank.estimators.ranking import ranking_scores
-    from lorank.io import models, tables
+    from lorank.models import model_file as models
+    from lorank.models.ranking_metrics import ranking_scores
+    from lorank.tables import reading as tables
 
     fitted = models.load(model)
     row, col = pair_columns(test, fitted, row, col, delimiter, header)
@@ -103,9 +104,9 @@ def _known(test: Observations, model: MatrixCompletion) -> tuple[Observations, i
     """The entries of a test table whose ids a model knows, in its rows and columns, and how many it does not."""
     import numpy as np
 
-    from lorank.identifiers import Identifiers
-    from lorank.io.names import as_model_spells
     from lorank.observations import Observations
+    from lorank.observations.identifiers import Identifiers
+    from lorank.tables.names import as_model_spells
 
     fitted = model.observations_
     found = []

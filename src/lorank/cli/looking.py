@@ -16,7 +16,7 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     if model.is_dir():
         inspect_shards(model, as_json)
         return
-    from lorank.io import models
+    from lorank.models import model_file as models
 
     fitted = models.load(model)
     m, n = fitted.observations_.shape
@@ -53,8 +53,8 @@ def plot(
     output: Annotated[Path, typer.Option("--output", "-o", help="png, pdf or svg.")] = Path("model.png"),
 ) -> None:
     """Draw convergence, spectrum, tuning and residuals."""
-    from lorank.io import models
-    from lorank.io.files import replacing
+    from lorank.files import replacing
+    from lorank.models import model_file as models
     from lorank.plots import draw_model
 
     fitted = models.load(model)

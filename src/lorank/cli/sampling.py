@@ -25,7 +25,7 @@ def sample(
     import numpy as np
 
     from lorank.errors import InputError
-    from lorank.io import tables
+    from lorank.tables import reading as tables
 
     if ratings > users * films:
         raise InputError(f"{users} users and {films} films have {users * films} pairs; ask for fewer ratings.")

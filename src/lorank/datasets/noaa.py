@@ -5,15 +5,14 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lorank.datasets import text
 from lorank.errors import InputError
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 MISSING = -9999
 WIDTH = 124  # station (11), blank, year (4), then twelve times value (6) and three flags

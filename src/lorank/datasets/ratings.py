@@ -8,7 +8,7 @@ to be asked for.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from lorank.datasets import text
 from lorank.datasets.location import Folder, Source, find, open_bytes
 from lorank.errors import InputError
 from lorank.observations import Observations
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # float32 holds every half star and every score of 0..100 exactly.
 RATING = np.dtype([("row", np.int32), ("col", np.int32), ("value", np.float32)])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from lorank.errors import InputError
 from lorank.observations import Observations
+from lorank.types import Array
 
-Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Normalisation = Literal["none", "zscore", "anomaly"]
 

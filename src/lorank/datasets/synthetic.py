@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lorank.errors import InputError
 from lorank.observations import Observations
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # Cells of the matrix that are held at a time while errors are summed (32 MB of float64).
 CELLS = 1 << 22

@@ -17,8 +17,7 @@ from lorank import kernels
 from lorank.distributed.parts import Block, Part, PartFile
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # One actor may die this often within a half-sweep before the fit is given up: then something kills them by system.
 DEATHS = 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lorank import catalogue
+from lorank import registry
 from lorank.distributed import tables
 from lorank.distributed.model import ONE_FILE, DistributedModel
 from lorank.distributed.path import automatic_weights, fit_path
@@ -19,10 +19,10 @@ from lorank.distributed.problem import HELD_OUT, Engine, FolderProblem, Here
 from lorank.distributed.session import host, open_ray, remove_stale, workspace
 from lorank.distributed.shards import check_target
 from lorank.errors import InputError
-from lorank.estimators.setting import AUTO, Setting
 from lorank.linalg.factors import padded_width
 from lorank.observations import Lines, Observations
 from lorank.solvers import Alternating, Callback, Checkpoint, Stopping
+from lorank.tuning.setting import AUTO, Setting
 
 
 def fit(
@@ -72,7 +72,7 @@ def fit(
     output : path; the model is saved there with what was seen, so that `recommend` can leave that out: as one file if
         the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C.
     """
-    chosen = catalogue.find(method)
+    chosen = registry.find(method)
     if type(chosen.build_solver("auto")) is not Alternating:  # its subclasses need all entries at once
         raise InputError(
             f"Method {method!r} runs on one machine only; folders can be fitted by nnfn, factored-nuclear and mf."

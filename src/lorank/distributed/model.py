@@ -6,23 +6,23 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lorank.distributed.parts import Part
 from lorank.distributed.seen import seen_lines
-from lorank.estimators.setting import Setting
-from lorank.identifiers import Identifiers
 from lorank.linalg.memory import check_memory
 from lorank.observations import Lines, Observations
+from lorank.observations.identifiers import Identifiers
 from lorank.solvers import Result
+from lorank.tuning.setting import Setting
+from lorank.types import Array
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
 
-Array = npt.NDArray[Any]
 Sides = Mapping[str, Sequence[Part]]
 
 # How the name of a model that is one file ends; any other name is that of a folder of shards.
@@ -69,7 +69,7 @@ class DistributedModel:
         saves with them, so that what was seen can be left out of recommendations.
         """
         from lorank.distributed.shards import save_shards
-        from lorank.io import models
+        from lorank.models import model_file as models
 
         if Path(path).suffix == ONE_FILE:
             models.save(self.estimator(sides), path, data=sides is not None)

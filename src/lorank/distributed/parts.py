@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Lines
 from lorank.problems import solve_lines
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # At most so many entries in a part (one line may have more), and at least so many parts where there are lines enough.
 PART_ENTRIES = 1 << 20

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
@@ -28,10 +27,10 @@ from lorank.distributed.parts import Part, PartFile, cut
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS
 from lorank.distributed.tables import Columns, batches, positions
 from lorank.errors import InputError
-from lorank.identifiers import Identifiers
 from lorank.observations import Lines
+from lorank.observations.identifiers import Identifiers
+from lorank.types import Array
 
-Array = npt.NDArray[Any]
 # Runs a function on every item, in whatever processes, and gives the answers in order.
 Map = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
 

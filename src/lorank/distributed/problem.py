@@ -8,15 +8,13 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import kernels
 from lorank.distributed.parts import Block, Part, parts_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
 

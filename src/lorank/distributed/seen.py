@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.distributed.parts import Part
 from lorank.distributed.problem import HELD_OUT, ROWS
 from lorank.observations import Lines
-
-Array = npt.NDArray[Any]
 
 
 def seen_lines(sides: Mapping[str, Sequence[Part]]) -> Iterator[tuple[int, int, Lines]]:

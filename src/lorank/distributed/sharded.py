@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from lorank.distributed.parts import unlocked
 from lorank.errors import InputError
-from lorank.estimators.recommendation import Ranking
 from lorank.linalg import Factors
-
-Array = npt.NDArray[Any]
+from lorank.models.recommending import Ranking
+from lorank.types import Array
 
 # For recommendations, rows that are taken at a time, columns that they are compared with at a time, and entries that
 # these rows may have together: 32 MB each.

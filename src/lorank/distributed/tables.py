@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lorank.errors import InputError
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # Lines of a table that a task holds at a time.
 BATCH = 1 << 18

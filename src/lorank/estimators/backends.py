@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lorank.catalogue import Method
 from lorank.errors import InputError
 from lorank.problems import Problem
+from lorank.registry import Method
 from lorank.solvers import Alternating
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from lorank import catalogue
-from lorank.catalogue import Method
+from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.record import Tell
-from lorank.estimators.searching import FAILURES, search
-from lorank.estimators.tuning import lam_max
 from lorank.observations import Observations, observe
-from lorank.tables import Table
+from lorank.registry import Method
+from lorank.results_table import Table
+from lorank.tuning.path import lam_max
+from lorank.tuning.record import Tell
+from lorank.tuning.search import FAILURES, search
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def compare(
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
-    The search is the same for all (`lorank.estimators.searching`): a logarithmic path of strengths for each rank and
+    The search is the same for all (`lorank.tuning.search`): a logarithmic path of strengths for each rank and
     each value of the method's second parameter, then ever smaller steps around the best. A method that fails or runs
     out of time is a row with the reason.
 
@@ -89,8 +89,8 @@ def compare(
         raise InputError(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
-    names = list(catalogue.CATALOGUE) if methods is None else list(methods)
-    chosen = [catalogue.find(name) for name in names]
+    names = list(registry.CATALOGUE) if methods is None else list(methods)
+    chosen = [registry.find(name) for name in names]
     rest, tested = observe(X).split(test, seed)
     parts = rest.split(validation / (1 - test), seed)
     usable = [rank for rank in ranks if rank <= min(rest.shape)]

@@ -13,21 +13,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from lorank import losses
-from lorank.bayes import SampledResult
 from lorank.errors import InputError
-from lorank.estimators import folding, intervals, running, unseen
+from lorank.estimators import running
 from lorank.estimators.averaging import averaged
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import check_parameters, check_rank
-from lorank.estimators.record import Tell
-from lorank.estimators.setting import AUTO, Setting
 from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
+from lorank.models import folding, intervals, unseen
 from lorank.observations import Observations, observe
-from lorank.regularizers import GraphLaplacian, KernelPrior
+from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
-
-Array = npt.NDArray[Any]
+from lorank.solvers.gibbs import SampledResult
+from lorank.tuning.record import Tell
+from lorank.tuning.setting import AUTO, Setting
+from lorank.types import Array
 
 
 class MatrixCompletion(BaseEstimator):
@@ -43,7 +43,7 @@ class MatrixCompletion(BaseEstimator):
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float or "auto"
         Weight of the regularizer, in units of the data. Whatever is "auto" is chosen on the validation set, or on a
-        tenth of X that is held out for it and then refitted with the rest (see `lorank.estimators.tuning`).
+        tenth of X that is held out for it and then refitted with the rest (see `lorank.tuning.path`).
     theta : float or "auto", optional
         For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
@@ -276,7 +276,7 @@ class MatrixCompletion(BaseEstimator):
         """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
 
         With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
-        seen, wide where rows and columns are hard to predict (`lorank.estimators.intervals`). With clip=True nothing
+        seen, wide where rows and columns are hard to predict (`lorank.models.intervals`). With clip=True nothing
         lies outside `range_`: no film gets six stars of five, and no value within it is missed by more.
         """
         check_is_fitted(self)

@@ -13,8 +13,7 @@ from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.losses import Loss
 from lorank.observations import Observations
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 class EntryRegressor(RegressorMixin, BaseEstimator):

@@ -6,9 +6,9 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from lorank import frames
 from lorank.estimators.completion import MatrixCompletion
 from lorank.linalg.memory import check_memory
+from lorank.observations import dataframes as frames
 
 
 def complete(X: Any, **params: Any) -> Any:

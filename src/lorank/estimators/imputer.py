@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lorank import catalogue
+from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.folding import fold_in_rows
+from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -66,7 +64,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         seen = ~np.isnan(X)
         if not seen.any():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
-        if not hasattr(catalogue.find(self.method).build_regularizer(lam=1.0, theta=None), "multipliers"):
+        if not hasattr(registry.find(self.method).build_regularizer(lam=1.0, theta=None), "multipliers"):
             raise InputError(f"Method {self.method!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
         counts = np.maximum(seen.sum(axis=0), 1)
         self.center_ = np.where(seen, X, 0).sum(axis=0) / counts

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lorank.bayes import BPMF
 from lorank.estimators.running import build_solver
-from lorank.estimators.setting import AUTO
 from lorank.linalg import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
 from lorank.solvers import DCA, PALM, Alternating, ProximalGradient, SoftImputeALS
+from lorank.solvers.gibbs import BPMF
+from lorank.tuning.setting import AUTO
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.estimators.setting import AUTO
+from lorank.tuning.setting import AUTO
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lorank import catalogue, losses, solvers
-from lorank.bayes import BPMF
+from lorank import losses, registry, solvers
 from lorank.errors import InputError
-from lorank.estimators import tuning
 from lorank.estimators.backends import opened
 from lorank.estimators.parameters import check_rank
 from lorank.estimators.progress import ProgressLine
-from lorank.estimators.record import Tell
-from lorank.estimators.setting import Setting, prepared
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping
+from lorank.solvers.gibbs import BPMF
+from lorank.tuning import path as tuning
+from lorank.tuning.record import Tell
+from lorank.tuning.setting import Setting, prepared
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion
@@ -50,7 +50,7 @@ def build_problem(model: MatrixCompletion, observations: Observations, setting: 
     """The problem that the model's parameters state, with what is tuned taken from the setting."""
     check_rank(setting.rank, observations.shape)
     loss = losses.find(model.loss)
-    method = catalogue.find(model.method)
+    method = registry.find(model.method)
     regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
     sides = (None if side is None else side.scaled(model.graph_weight) for side in (model.row_graph, model.col_graph))
     shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
@@ -60,7 +60,7 @@ def build_problem(model: MatrixCompletion, observations: Observations, setting: 
 def build_solver(model: MatrixCompletion) -> Any:
     """The solver that the model names, or the method's own for what it is asked."""
     sides = tuple(side for side in (model.row_graph, model.col_graph) if side is not None)
-    return catalogue.find(model.method).build_solver(model.solver, sides)
+    return registry.find(model.method).build_solver(model.solver, sides)
 
 
 def tune(
@@ -73,7 +73,7 @@ def tune(
 ) -> tuning.Tuned:
     """Choose whatever is "auto"."""
     seconds = None if model.max_seconds is None else model.max_seconds / 2
-    wanted = tuning.wanted(catalogue.find(model.method), model.lam, model.rank, model.theta, model.biases)
+    wanted = tuning.wanted(registry.find(model.method), model.lam, model.rank, model.theta, model.biases)
     held_out = prepared(held_out, losses.find(model.loss))
     solver = build_solver(model)
     if isinstance(solver, BPMF):
@@ -111,5 +111,5 @@ def solve(
         limits["graphs"] = problem.added(False), problem.added(True)
         return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
     stopping = Stopping(model.tol, model.max_iter, model.max_seconds)
-    with opened(model.backend, catalogue.find(model.method), model.solver, problem) as placed:
+    with opened(model.backend, registry.find(model.method), model.solver, problem) as placed:
         return solvers.solve(solver, placed, stopping=stopping, **shared)

@@ -11,14 +11,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from lorank.observations import Observations
-from lorank.regularizers import KernelPrior
+from lorank.side_information import KernelPrior
+from lorank.types import Array
 
-Array = npt.NDArray[Any]
 Setting = Mapping[str, Any]
 
 

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lorank import catalogue
-from lorank.catalogue import Method
+from lorank import registry
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
-from lorank.estimators.searching import search
-from lorank.estimators.tuning import lam_max
 from lorank.experiments import tasks
 from lorank.experiments.baselines import BASELINES
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
 from lorank.linalg.factors import effective_rank
 from lorank.observations import Observations
-from lorank.regularizers.coordinates import sphere
+from lorank.registry import Method
+from lorank.side_information.coordinates import sphere
 from lorank.solvers import Progress, Status
+from lorank.tuning.path import lam_max
+from lorank.tuning.search import search
 
 # What a search calls the position of a graph or prior among those of the entry.
 SIDE = "side"
@@ -87,7 +87,7 @@ def _interpolate(cell: Cell, task: tasks.Task) -> dict[str, Any]:
 
 def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     """A method of the catalogue: its search, then the fit that is reported."""
-    method, shapes = catalogue.find(cell.entry.method), cell.entry.shapes
+    method, shapes = registry.find(cell.entry.method), cell.entry.shapes
     sides = cell.entry.sides if task.places is not None else ()
     if sides:
         method, shapes = _with_sides(method, shapes, len(sides))

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import datasets
 from lorank.experiments.settings import Dataset
 from lorank.observations import Observations
-from lorank.regularizers import GraphLaplacian, KernelPrior
+from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.types import Array
 
 # Strength at which data that are not tuned are fitted: of the order that ratings of this size choose.
 UNTUNED_STRENGTH = 20.0
-
-Array = npt.NDArray[Any]
 
 
 class Predictor(Protocol):

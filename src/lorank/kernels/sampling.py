@@ -3,15 +3,7 @@
 import numpy as np
 
 from lorank.kernels.compiling import kernel
-from lorank.kernels.lines import (
-    BLOCK,
-    factorize,
-    half_squares,
-    line_gram,
-    place_system,
-    solve_lower,
-    solve_upper,
-)
+from lorank.kernels.lines import BLOCK, factorize, half_squares, line_gram, place_system, solve_lower, solve_upper
 from lorank.kernels.simd import LANES
 
 

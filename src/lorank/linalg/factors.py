@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg.blas import one_blas_thread
 from lorank.linalg.memory import check_memory
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # A direction counts towards the rank while its singular value is above this part of the largest.
 RANK_TOLERANCE = 1e-2

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg.factors import Factors
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 def narrowed(factors: Factors, k: int) -> Factors:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import kernels
 from lorank.observations import Lines
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # Directions kept beyond the wanted ones: they speed up convergence and show whether a value has crossed the threshold.
 EXTRA = 4

@@ -24,18 +24,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.kernels import aligned_zeros
 from lorank.linalg import Factors, Frame, balance
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
 from lorank.regularizers import Factored
-from lorank.solvers.base import Solver
 from lorank.solvers.coupled import solve_half
-
-Array = npt.NDArray[Any]
-
+from lorank.solvers.loop import Solver
+from lorank.types import Array
 
 # Warmth below this is none.
 COLD = 0.1

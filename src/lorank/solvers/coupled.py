@@ -15,19 +15,17 @@ whose eigenvectors would be dense, takes the k x k blocks of its rows instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from lorank import kernels
 from lorank.linalg import Factors, pad
 from lorank.observations import Lines
 from lorank.problems import Problem
-from lorank.regularizers.sides import Added, Whitened
+from lorank.side_information.base import Added, Whitened
+from lorank.types import Array
 
-Array = npt.NDArray[Any]
 Map = Callable[[Array], Array]
 
 # Conjugate gradients end when the preconditioned residual has fallen to this part of what it was at the start (which is

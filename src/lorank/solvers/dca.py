@@ -22,23 +22,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.errors import InputError
 from lorank.linalg import Factors, SparsePlusLowRank, truncated_svd
 from lorank.problems import Problem
-from lorank.solvers.base import Solver
-from lorank.solvers.iterates import (
-    ProximalState,
-    bias_entries,
-    entries_of,
-    gradient_step,
-    objective_of,
-    updated_bias,
-)
+from lorank.solvers.iterates import ProximalState, bias_entries, entries_of, gradient_step, objective_of, updated_bias
+from lorank.solvers.loop import Solver
 from lorank.solvers.proximal import COARSE, ProximalGradient, swept
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg import Factors
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
 from lorank.regularizers import Factored
-from lorank.solvers.base import Solver
-
-Array = npt.NDArray[Any]
+from lorank.solvers.loop import Solver
+from lorank.types import Array
 
 # A step is taken if F falls by at least this part of what the gradient promises (Armijo).
 SUFFICIENT = 1e-4

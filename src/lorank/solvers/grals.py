@@ -9,19 +9,16 @@ no momentum, and each half-step is one system solved by conjugate gradients from
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg import Factors
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
 from lorank.regularizers import Factored
-from lorank.solvers.base import Solver
 from lorank.solvers.coupled import solve_graph
-
-Array = npt.NDArray[Any]
+from lorank.solvers.loop import Solver
+from lorank.types import Array
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg import Factors, SparsePlusLowRank
 from lorank.problems import Problem
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg import Factors, SparsePlusLowRank, padded_width, truncated_svd
 from lorank.linalg.factors import effective_rank
 from lorank.problems import Problem
 from lorank.solvers.alternating import Alternating, AlternatingState
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 class PALM(Alternating):

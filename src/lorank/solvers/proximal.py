@@ -29,15 +29,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg import Factors, balance, truncated_svd
 from lorank.problems import Problem
-from lorank.solvers.base import Solver
 from lorank.solvers.coupled import solve_half
 from lorank.solvers.iterates import ProximalState, entries_of, gradient_step, objective_of, svd_of, updated_bias
-
-Array = npt.NDArray[Any]
+from lorank.solvers.loop import Solver
+from lorank.types import Array
 
 # Relative accuracy of the singular values: first try, and when F did not fall.
 COARSE, FINE = 1e-2, 1e-7

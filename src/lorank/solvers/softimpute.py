@@ -16,14 +16,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from lorank.linalg import Factors
 from lorank.problems import Problem
 from lorank.solvers.alternating import Alternating, AlternatingState
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # The scale of the first factors, as a part of the data's own.
 START = 1e-2

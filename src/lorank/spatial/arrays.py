@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.io.files import replacing
+from lorank.files import replacing
 from lorank.spatial.completion import SpatialCompletion
 
 if TYPE_CHECKING:

@@ -11,20 +11,19 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import catalogue
+from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
-from lorank.normalisation import Normalisation
 from lorank.observations import Observations
-from lorank.regularizers import GraphLaplacian, KernelPrior
 from lorank.regularizers.base import require
-from lorank.regularizers.coordinates import check_coordinates, sphere
-from lorank.regularizers.prior import Whitening
+from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.side_information.coordinates import check_coordinates, sphere
+from lorank.side_information.kernel import Whitening
 from lorank.spatial.interpolation import interpolate, typical_distance
+from lorank.spatial.normalisation import Normalisation
 from lorank.spatial.residuals import Residuals
 from lorank.spatial.tuning import search
-
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 # Part of the entries of measured places that is hidden to learn how well their gaps are filled.
 HIDDEN = 0.05
@@ -47,7 +46,7 @@ class SpatialCompletion(BaseEstimator):
     Parameters
     ----------
     normalisation : str
-        A name of `lorank.normalisation`.
+        A name of `lorank.spatial.normalisation`.
     prior : "kernel" or "laplacian"
         Gaussian prior with the kernel below, or the paper's graph term.
     kernel : str
@@ -217,7 +216,7 @@ class SpatialCompletion(BaseEstimator):
     def _complete_normalised(self, z: Array, parameters: dict[str, Any]) -> MatrixCompletion:
         rank = min(parameters["rank"], *z.shape)
         lam = parameters["lam"]
-        theta = parameters["theta"] if "theta" in catalogue.find(self.method).parameters else None
+        theta = parameters["theta"] if "theta" in registry.find(self.method).parameters else None
         graph = self._graph(parameters)
         model = MatrixCompletion(
             self.method, rank, lam, theta, random_state=self.random_state, n_jobs=self.n_jobs, row_graph=graph

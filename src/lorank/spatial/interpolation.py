@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
-from lorank.regularizers.prior import EXACT_LIMIT, spread
-
-Array = npt.NDArray[Any]
+from lorank.side_information.kernel import EXACT_LIMIT, spread
+from lorank.types import Array
 
 # What is tried: lengths in units of the typical distance between places, nuggets in units of the variance.
 LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -10,14 +10,12 @@ rank and no memory: given the low-rank part it is simple kriging of the residual
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
-Array = npt.NDArray[Any]
+from lorank.types import Array
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Tables in and out, and model files."""

@@ -1,0 +1,1 @@
+"""Fitted models: prediction, intervals, recommendations, new rows, model files."""

@@ -1,0 +1,160 @@
+"""Ranges around predictions that hold a promised share of the values: split conformal, by row and column difficulty.
+
+Held-out residuals r_ij are divided by a scale s_ij = row_scale_i * col_scale_j. If q is the ceil((n + 1) level)-th
+smallest of n ratios |r| / s, then prediction +- q s_ij holds a further entry with a probability of at least `level`,
+whatever the model and however wrong the scale, as long as the entry is drawn like the held-out ones.
+
+The scale makes it hold for each kind of row too, not only on average. It is a regression
+
+    log s_ij^2 = beta_0 + beta_1 log v_i + beta_2 log(1 + n_i) + beta_3 log v_j + beta_4 log(1 + n_j)
+
+on how many entries a row and a column have in training (n) and how well those were fitted (v, the mean of their squared
+residuals, drawn towards that of all as if PRIOR more entries had it), by maximum likelihood for normal residuals. Some
+of the held-out entries find beta, the others q, so that the guarantee stands as it is.
+
+References
+----------
+Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, "Distribution-free predictive inference for regression", JASA 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import norm
+
+from lorank import losses
+from lorank.errors import InputError
+from lorank.kernels import Workers
+from lorank.linalg import Factors
+from lorank.observations import Observations
+from lorank.solvers.gibbs import SampledResult
+from lorank.types import Array
+
+if TYPE_CHECKING:
+    from lorank.estimators.completion import MatrixCompletion
+
+PRIOR = 5.0
+# Newton steps of the regression, and the ridge that keeps it still when there are few entries to learn it from.
+STEPS, RIDGE = 20, 1.0
+# Order statistics that are kept, so that a calibration stays small beside the factors.
+KEPT = 1000
+# Entries that five coefficients are found from: half of those held out, but no more than this.
+ENOUGH = 10_000
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scale and quantiles of the held-out residuals.
+
+    Attributes
+    ----------
+    row_scale (m + 1,), col_scale (n + 1,) : arrays
+        s_ij = row_scale_i * col_scale_j; the last ones, at position -1, are for rows and columns without observations.
+    ratios : array
+        Order statistics of |r| / s, ascending; all of them, or KEPT evenly spread ones.
+    count : int
+        How many ratios there were.
+    """
+
+    row_scale: Array
+    col_scale: Array
+    ratios: Array
+    count: int
+
+    def quantile(self, level: float) -> float:
+        """q for this level; infinite if there are too few held-out entries to promise it."""
+        rank = math.ceil((self.count + 1) * level)
+        if rank > self.count:
+            return math.inf
+        # The kept statistic at or above the one that is wanted.
+        return float(self.ratios[math.ceil((rank - 1) * (self.ratios.size - 1) / max(self.count - 1, 1))])
+
+    def scale(self, rows: Array, cols: Array) -> Array:
+        """s_ij at positions, -1 for unseen rows and columns."""
+        return self.row_scale[rows] * self.col_scale[cols]
+
+    def for_new(self, axis: int, lines: int) -> Calibration:
+        """The calibration for new rows (axis 0) or columns (1), which are taken as middling ones."""
+        sides = [self.row_scale, self.col_scale]
+        sides[axis] = np.full(lines + 1, np.exp(np.log(sides[axis][:-1]).mean()))
+        return Calibration(sides[0], sides[1], self.ratios, self.count)
+
+
+def calibrate(
+    factors: Factors, train: Observations, held_out: Observations, seed: int, n_jobs: int | None = None
+) -> Calibration:
+    """Calibrate factors that were fitted to `train` on entries that they have not seen."""
+    workers = Workers(n_jobs)
+    fitted, unseen = (
+        (factors.predict(part.rows, part.cols, workers) - part.values).astype(np.float64) ** 2
+        for part in (train, held_out)
+    )
+    workers.close()
+    everywhere = float(fitted.mean()) or 1.0
+    sides = [
+        _difficulty(index, fitted / everywhere, size) for index, size in zip((train.rows, train.cols), train.shape)
+    ]
+    first = np.zeros(held_out.nnz, bool)
+    first[np.random.default_rng(seed).permutation(held_out.nnz)[: min(held_out.nnz // 2, ENOUGH)]] = True
+    pairs = sides[0][held_out.rows[first]], sides[1][held_out.cols[first]]
+    beta = _log_variance(np.hstack([np.ones((np.count_nonzero(first), 1)), *pairs]), unseen[first])
+    # The constant goes with the rows; halves because these are scales, not variances.
+    row_scale = np.exp((beta[0] + sides[0] @ beta[1:3]) / 2)
+    col_scale = np.exp(sides[1] @ beta[3:] / 2)
+    scale = row_scale[held_out.rows] * col_scale[held_out.cols]
+    ratios = np.sort(np.sqrt(unseen[~first]) / scale[~first])
+    kept = ratios
+    if ratios.size > KEPT:
+        kept = ratios[np.ceil(np.linspace(0, ratios.size - 1, KEPT)).astype(np.int64)]
+    return Calibration(row_scale, col_scale, kept, int(ratios.size))
+
+
+def half_width(model: MatrixCompletion, rows: Array, cols: Array, level: float) -> Array:
+    """Half the width of each interval."""
+    if not 0 < level < 1:
+        raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
+    if isinstance(losses.find(model.loss), losses.Logistic):
+        raise InputError("There are no intervals for classes: the logistic loss predicts their probability already.")
+    if isinstance(model.result_, SampledResult):
+        if (rows < 0).any() or (cols < 0).any():
+            raise InputError("The posterior says nothing of rows or columns that it has not seen; leave them out.")
+        std = model.result_.posterior.std(rows, cols, noise=True)
+        return np.asarray(norm.ppf((1 + level) / 2) * std, std.dtype)
+    if model.calibration_ is None:
+        raise InputError(
+            "Intervals need entries that the model has not seen: fit it with validation=0.1, or with lam='auto'."
+        )
+    calibration = model.calibration_
+    return (calibration.quantile(level) * calibration.scale(rows, cols)).astype(model.result_.factors.dtype)
+
+
+def _difficulty(index: Array, squares: Array, size: int) -> Array:
+    """log v and log(1 + n) of each line, and of one without observations: (size + 1, 2)."""
+    counts = np.bincount(index, minlength=size + 1)
+    means = (np.bincount(index, squares, size + 1) + PRIOR) / (counts + PRIOR)
+    return np.column_stack([np.log(means), np.log1p(counts)])
+
+
+def _log_variance(features: Array, squares: Array) -> Array:
+    """beta that minimises sum of eta + squares exp(-eta), eta = features @ beta: convex, so Newton's method.
+
+    The ridge draws all but the constant to 0, and with it the scale to one for all.
+    """
+    beta = np.zeros(features.shape[1])
+    beta[0] = math.log(max(float(squares.mean()), 1e-300)) if squares.size else 0.0
+    squares = squares + 1e-12 * math.exp(beta[0])
+    ridge = RIDGE * np.r_[0.0, np.ones(beta.size - 1)]
+    for _ in range(STEPS):
+        weight = squares * np.exp(-features @ beta)
+        gradient = features.T @ (1 - weight) + ridge * beta
+        # At least Fisher's information, whose weights are 1: keeps steps short where the fit is still far off.
+        curvature = (features * np.maximum(weight, 1.0)[:, None]).T @ features + np.diag(ridge)
+        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
+        beta -= step
+        if np.abs(step).max() < 1e-6:
+            break
+    return beta

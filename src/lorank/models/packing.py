@@ -1,0 +1,156 @@
+"""Ids, observations and posterior draws as few plain arrays, and back."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.linalg import Factors
+from lorank.observations import Lines, Observations
+from lorank.solvers.gibbs.posterior import Posterior
+from lorank.types import Array
+
+# How an id of a Python type is written as text, and read again.
+_TAGS: dict[str, tuple[type, Any, Any]] = {
+    "s": (str, str, str),
+    "i": (int, str, int),
+    "f": (float, float.hex, float.fromhex),
+    "t": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "d": (date, date.isoformat, date.fromisoformat),
+}
+
+
+def pack_ids(values: Array, name: str, arrays: dict[str, Array]) -> str:
+    """Put ids into `arrays` under `name`; the answer tells `unpack_ids` how they are kept.
+
+    Integers and dates are integers, text is its UTF-8 bytes in a row and where each ends, anything else is text
+    with a letter that tells its type.
+    """
+    kind = values.dtype.kind
+    if kind in "iu":
+        arrays[name] = _small(values)
+        return values.dtype.str
+    if kind == "M":
+        arrays[name] = values.view(np.int64)
+        return values.dtype.str
+    texts = [str(value) for value in values] if kind == "U" else [_tagged(value) for value in values]
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
+    arrays[f"{name}.ends"] = _small(np.cumsum([len(text) for text in encoded], dtype=np.int64))
+    return "text" if kind == "U" else "tagged"
+
+
+def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Array:
+    """The ids that `pack_ids` put away."""
+    if kind in ("text", "tagged"):
+        ends = arrays[f"{name}.ends"].astype(np.int64)
+        starts = np.concatenate([[0], ends[:-1]])
+        data = arrays[name].tobytes()
+        if ends.size and (ends[-1] != len(data) or (ends < starts).any()):
+            raise ValueError("its ids are damaged")
+        texts = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+        if kind == "text":
+            ids = np.array(texts, str)
+        else:
+            ids = np.empty(len(texts), object)
+            ids[:] = [_TAGS[text[0]][2](text[1:]) for text in texts]
+    else:
+        dtype = np.dtype(str(kind))
+        if dtype.kind not in "iuM":
+            raise ValueError(f"its ids are of the type {dtype}")
+        stored = arrays[name]
+        ids = stored.view(dtype) if dtype.kind == "M" else stored.astype(dtype)
+    if ids.shape != (size,):
+        raise ValueError(f"it has {ids.size} ids for {size} rows or columns")
+    return ids
+
+
+def _tagged(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    for tag, (kind, write, _) in _TAGS.items():
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return f"{tag}{write(value)}"
+    raise InputError(f"Ids of type {type(value).__name__} cannot be saved; use integers, text or dates.")
+
+
+def pack_observations(observations: Observations, arrays: dict[str, Array]) -> None:
+    """Put entries into `arrays`, each in the smallest type that holds it exactly."""
+    arrays["seen.counts"] = _small(np.diff(observations.by_row.pointers))
+    arrays["seen.cols"] = _small(observations.cols)
+    values = observations.values
+    # Ratings in half stars are exact in two bytes.
+    with np.errstate(over="ignore"):
+        exact = (short for short in (np.float16, np.float32) if np.array_equal(values.astype(short), values))
+        arrays["seen.values"] = values.astype(next(exact, values.dtype))
+
+
+def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> Lines:
+    """The entries that `pack_observations` put away, checked: compiled code trusts every index it is given."""
+    counts, cols, values = (arrays[f"seen.{part}"] for part in ("counts", "cols", "values"))
+    if counts.shape != (shape[0],) or counts.dtype.kind not in "iu" or cols.dtype.kind not in "iu":
+        raise ValueError("its entries do not go with its factors")
+    pointers = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    if (np.diff(pointers) < 0).any() or not pointers[-1] == cols.size == values.size:
+        raise ValueError("its entries are damaged")
+    cols = cols.astype(np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64)
+    if cols.size:
+        starts = np.zeros(cols.size, bool)
+        starts[pointers[:-1][counts > 0]] = True
+        ascending = np.diff(cols, prepend=-1) > 0
+        if cols.min() < 0 or cols.max() >= shape[1] or not (ascending | starts).all():
+            raise ValueError("its entries are damaged")
+    values = values.astype(dtype)
+    if not np.isfinite(values).all():
+        raise ValueError("its entries are not finite")
+    return Lines(pointers, cols, values)
+
+
+def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Put into `arrays` what error bars need beside the mean, whose factors are there as "W" and "H"."""
+    summary = posterior.summary
+    # Seven digits are plenty for a standard deviation.
+    arrays["deviations"] = posterior.deviations[:, : posterior.draws * posterior.width].astype(np.float32)
+    arrays |= {"summary.W": summary.W, "summary.H": summary.H}
+    if summary.biased:
+        arrays |= {"summary.row_bias": summary.row_bias, "summary.col_bias": summary.col_bias}
+    return {
+        "width": int(posterior.width),
+        "draws": int(posterior.draws),
+        "noise_variance": float(posterior.noise_variance),
+        "offset": float(summary.offset),
+    }
+
+
+def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Factors) -> Posterior:
+    """The posterior that `pack_posterior` put away, checked: compiled code trusts its shapes."""
+    width, draws = int(about["width"]), int(about["draws"])
+    deviations = arrays["deviations"].astype(mean.dtype)
+    if min(width, draws) < 1 or deviations.shape != mean.W.shape or mean.k != width * draws:
+        raise ValueError("its posterior does not go with its factors")
+    parts = [arrays.get(f"summary.{part}") for part in ("W", "H", "row_bias", "col_bias")]
+    W, H = (part if part is not None and part.ndim == 2 else np.empty((0, 0)) for part in parts[:2])
+    biases = [None if part is None else part.shape for part in parts[2:]]
+    if (
+        (len(W), len(H)) != mean.shape
+        or W.shape[1] != H.shape[1]
+        or biases not in ([None] * 2, [W.shape[:1], H.shape[:1]])
+    ):
+        raise ValueError("its posterior does not go with its factors")
+    summary = Factors.of(W, H, parts[2], parts[3], float(about["offset"]))
+    noise = float(about["noise_variance"])
+    if not (summary.is_finite() and np.isfinite(deviations).all() and 0 <= noise < np.inf):
+        raise ValueError("its posterior is not finite")
+    return Posterior(mean, summary, deviations, width, draws, noise)
+
+
+def _small(numbers: Array) -> Array:
+    """Integers in the smallest type that holds them all."""
+    if not numbers.size:
+        return numbers.astype(np.int32)
+    low, high = int(numbers.min()), int(numbers.max())
+    fits = (t for t in (np.uint8, np.uint16, np.int32) if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
+    return numbers.astype(next(fits, numbers.dtype))

@@ -1,0 +1,70 @@
+"""DataFrames of any library, through narwhals."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.types import Array
+
+
+def _native(frame: Any) -> Any:
+    try:
+        import narwhals as nw
+    except ImportError:
+        raise ImportError("DataFrames need narwhals: pip install 'lorank[tables]'.") from None
+    return nw.from_native(frame, eager_only=True)
+
+
+def read_wide(frame: Any) -> tuple[Array, Any, Any]:
+    """The cells of a wide frame as floats (NaN and null missing), its row labels (or None) and its column names."""
+    import narwhals as nw
+
+    wide = _native(frame)
+    columns = []
+    for name, column in zip(wide.columns, wide.iter_columns()):
+        if not (column.dtype.is_numeric() or column.dtype in (nw.Boolean, nw.Unknown) or column.is_null().all()):
+            raise InputError(f"Column {name!r} is not numeric ({column.dtype}); drop it or turn it into numbers.")
+        columns.append(_floats(column))
+    index = nw.maybe_get_index(wide)
+    values = np.column_stack(columns) if columns else np.empty((len(wide), 0))
+    return values, None if index is None else list(index), list(wide.columns)
+
+
+def _floats(column: Any) -> Array:
+    import narwhals as nw
+
+    if column.is_null().all():
+        return np.full(len(column), np.nan)
+    wanted = nw.Float32 if column.dtype == nw.Float32 else nw.Float64
+    floats = column.cast(wanted).to_numpy().astype(np.float32 if wanted == nw.Float32 else np.float64)
+    return np.asarray(floats)
+
+
+def read_columns(frame: Any, row: str, col: str, value: str) -> tuple[Array, Array, Array]:
+    """Three columns of a long table: row ids, column ids, values."""
+    table = _native(frame)
+    for name in (row, col, value):
+        if name not in table.columns:
+            near = get_close_matches(str(name), [str(c) for c in table.columns], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"There is no column {name!r} among {', '.join(map(str, table.columns))}{hint}")
+    numbers = table[value]
+    if not numbers.dtype.is_numeric():
+        raise InputError(f"Column {value!r} is not numeric ({numbers.dtype}); values must be numbers.")
+    return table[row].to_numpy(), table[col].to_numpy(), _floats(numbers)
+
+
+def like(frame: Any, values: Array) -> Any:
+    """A frame of the same library, columns and index as this one, holding these values."""
+    import narwhals as nw
+
+    wide = _native(frame)
+    native = wide.to_native()
+    if nw.maybe_get_index(wide) is not None:
+        return type(native)(values, index=native.index, columns=native.columns)
+    columns = {name: values[:, j] for j, name in enumerate(wide.columns)}
+    return nw.from_dict(columns, backend=nw.get_native_namespace(wide)).to_native()

@@ -1,0 +1,332 @@
+"""What was seen, and where.
+
+`Observations` keeps every observed value twice, by rows and by columns, with its position. A stored zero is an observed
+zero, NaN is missing, and a cell that is given twice is an error. Everything that lorank fits is turned into
+this first, by `observe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from lorank.errors import DuplicateError, InputError
+from lorank.observations.identifiers import Identifiers
+from lorank.types import Array
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Compressed lines: line i holds indices[pointers[i]:pointers[i + 1]], ascending, and their values."""
+
+    pointers: Array
+    indices: Array
+    values: Array
+
+    def transposed(self, lines: int) -> Lines:
+        """The same entries by the other direction, which has so many lines."""
+        from lorank import kernels
+
+        pointers = np.zeros(lines + 1, np.int64)
+        indices, values = np.empty_like(self.indices), np.empty_like(self.values)
+        kernels.transpose(self.pointers, self.indices, self.values, pointers, indices, values)
+        return Lines(pointers, indices, values)
+
+    @property
+    def expanded(self) -> Array:
+        """The line of each entry."""
+        counts = np.diff(self.pointers)
+        return np.repeat(np.arange(counts.size, dtype=self.indices.dtype), counts)
+
+
+class Observations:
+    """Values of an m x n matrix at the positions where it was observed.
+
+    Parameters
+    ----------
+    shape : (m, n)
+    by_row : Lines
+        The m rows, columns ascending in each. Use `from_coo` and the other constructors rather than this.
+    row_ids, col_ids : Identifiers, optional
+        What the user calls the rows and columns; without them they are called by position.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        by_row: Lines,
+        row_ids: Identifiers | None = None,
+        col_ids: Identifiers | None = None,
+    ) -> None:
+        self.shape = shape
+        self.by_row = by_row
+        self.row_ids = row_ids
+        self.col_ids = col_ids
+
+    @classmethod
+    def from_coo(
+        cls,
+        rows: npt.ArrayLike,
+        cols: npt.ArrayLike,
+        values: npt.ArrayLike,
+        shape: tuple[int, int] | None = None,
+        row_ids: Sequence[Any] | Array | Identifiers | None = None,
+        col_ids: Sequence[Any] | Array | Identifiers | None = None,
+    ) -> Observations:
+        """From triplets: integer positions and values, in any order. NaN values are taken as missing."""
+        from lorank import kernels
+
+        rows, cols = _positions(rows, "row"), _positions(cols, "column")
+        values = _numbers(values)
+        if not rows.size == cols.size == values.size:
+            raise InputError(
+                f"Triplets need one row, column and value each; there are {rows.size}, {cols.size} and {values.size}."
+            )
+        missing = np.isnan(values)
+        if missing.any():
+            rows, cols, values = rows[~missing], cols[~missing], values[~missing]
+        if shape is None:
+            shape = (
+                len(row_ids) if row_ids is not None else int(rows.max(initial=-1)) + 1,
+                len(col_ids) if col_ids is not None else int(cols.max(initial=-1)) + 1,
+            )
+        shape = (int(shape[0]), int(shape[1]))
+        for name, index, size in (("Row", rows, shape[0]), ("Column", cols, shape[1])):
+            if index.size and (index.min() < 0 or index.max() >= size):
+                wrong = index.min() if index.min() < 0 else index.max()
+                raise InputError(f"{name} index {wrong} is outside 0..{max(size - 1, 0)}.")
+        _check_shape(shape)
+        _check_values(values)
+        index_type = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
+        pointers = np.zeros(shape[0] + 1, np.int64)
+        if kernels.count_if_sorted(rows, cols, pointers):
+            # Row-major already, as from a CSR matrix: nothing to sort, and no pair twice.
+            lines = Lines(pointers, cols.astype(index_type), values.copy())
+            return cls(shape, lines, Identifiers.of(row_ids), Identifiers.of(col_ids))
+        pointers = np.zeros(shape[1] + 1, np.int64)
+        indices, moved = np.empty(values.size, index_type), np.empty_like(values)
+        kernels.compress(cols, rows, values, pointers, indices, moved)
+        by_row = Lines(pointers, indices, moved).transposed(shape[0])
+        observations = cls(shape, by_row, Identifiers.of(row_ids), Identifiers.of(col_ids))
+        twice = kernels.first_duplicate(by_row.pointers, by_row.indices)
+        if twice >= 0:
+            row = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1
+            col = int(by_row.indices[twice])
+            raise DuplicateError(
+                f"The entry ({observations.name_of_row(row)}, {observations.name_of_col(col)}) is given "
+                "more than once; keep one value for each pair."
+            )
+        return observations
+
+    @classmethod
+    def from_sparse(cls, X: Any) -> Observations:
+        """From a scipy sparse matrix or array of any format; every stored entry is observed, zeros too."""
+        coo = X.tocoo()
+        rows, cols = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+        return cls.from_coo(rows, cols, coo.data, coo.shape)
+
+    @classmethod
+    def from_dense(cls, X: npt.ArrayLike, row_ids: Any = None, col_ids: Any = None) -> Observations:
+        """From a two-dimensional array in which NaN is missing."""
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise InputError(f"A matrix needs two dimensions; this array has {X.ndim}.")
+        X = _numbers(X)
+        _check_shape(X.shape)
+        seen = ~np.isnan(X)
+        _check_values(X[seen])
+        index_type = np.int32 if max(X.shape) <= np.iinfo(np.int32).max else np.int64
+        pointers = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
+        lines = Lines(pointers, np.nonzero(seen)[1].astype(index_type), X[seen])
+        return cls((X.shape[0], X.shape[1]), lines, Identifiers.of(row_ids), Identifiers.of(col_ids))
+
+    @classmethod
+    def from_frame(cls, frame: Any) -> Observations:
+        """From a wide DataFrame (pandas, polars, ...): its cells are the matrix, its column names the column ids."""
+        from lorank.observations.dataframes import read_wide
+
+        values, row_ids, col_ids = read_wide(frame)
+        return cls.from_dense(values, row_ids, col_ids)
+
+    @classmethod
+    def from_table(cls, table: Any, row: str, col: str, value: str) -> Observations:
+        """From a long table with a row id, a column id and a value on each line; ids are anything hashable."""
+        from lorank.observations.dataframes import read_columns
+
+        row_names, col_names, values = read_columns(table, row, col, value)
+        return cls.from_ids(row_names, col_names, values)
+
+    @classmethod
+    def from_ids(cls, rows: npt.ArrayLike, cols: npt.ArrayLike, values: npt.ArrayLike) -> Observations:
+        """From triplets whose rows and columns are ids of any hashable type."""
+        row_ids, row_positions = Identifiers.number(rows)
+        col_ids, col_positions = Identifiers.number(cols)
+        return cls.from_coo(row_positions, col_positions, values, (len(row_ids), len(col_ids)), row_ids, col_ids)
+
+    @cached_property
+    def by_col(self) -> Lines:
+        """The n columns, rows ascending in each."""
+        return self.by_row.transposed(self.shape[1])
+
+    @cached_property
+    def by_col_order(self) -> Array:
+        """Positions that take row-major values to column-major ones."""
+        order = np.arange(self.nnz, dtype=np.int32 if self.nnz <= np.iinfo(np.int32).max else np.int64)
+        return Lines(self.by_row.pointers, self.by_row.indices, order).transposed(self.shape[1]).values
+
+    @cached_property
+    def rows(self) -> Array:
+        """Row of each entry, row-major."""
+        return self.by_row.expanded
+
+    @property
+    def cols(self) -> Array:
+        """Column of each entry, row-major."""
+        return self.by_row.indices
+
+    @property
+    def values(self) -> Array:
+        """Value of each entry, row-major."""
+        return self.by_row.values
+
+    @property
+    def nnz(self) -> int:
+        """Number of observed entries."""
+        return int(self.by_row.values.size)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.by_row.values.dtype
+
+    def astype(self, dtype: npt.DTypeLike) -> Observations:
+        """The same observations in another precision; itself if it is that already."""
+        return self if self.dtype == np.dtype(dtype) else self.with_values(self.values.astype(dtype))
+
+    def with_values(self, values: Array) -> Observations:
+        """Other values (row-major) at the same positions."""
+        lines = Lines(self.by_row.pointers, self.by_row.indices, np.ascontiguousarray(values))
+        return Observations(self.shape, lines, self.row_ids, self.col_ids)
+
+    def subset(self, chosen: Array) -> Observations:
+        """The entries that a boolean mask (row-major) chooses, in a matrix of the same shape and names."""
+        counted = np.concatenate([[0], np.cumsum(chosen)])
+        lines = Lines(counted[self.by_row.pointers].astype(np.int64), self.cols[chosen], self.values[chosen])
+        return Observations(self.shape, lines, self.row_ids, self.col_ids)
+
+    def split(self, fraction: float, seed: int | None = 0) -> tuple[Observations, Observations]:
+        """Two parts at random: the rest, and a held-out fraction of the entries."""
+        if not 0 < fraction < 1:
+            raise InputError(f"A held-out fraction lies between 0 and 1; got {fraction}.")
+        count = min(max(1, round(fraction * self.nnz)), self.nnz - 1)
+        if count < 1:
+            raise InputError(f"{self.nnz} observed entries cannot be split in two.")
+        held_out = np.zeros(self.nnz, bool)
+        held_out[np.random.default_rng(seed).permutation(self.nnz)[:count]] = True
+        return self.subset(~held_out), self.subset(held_out)
+
+    def aligned_to(self, other: Observations) -> Observations:
+        """The same observations in the rows and columns of another matrix, matched by id where there are ids."""
+        if other.row_ids is None or other.col_ids is None or self.row_ids is None or self.col_ids is None:
+            if self.shape != other.shape:
+                raise InputError(
+                    f"These observations are of a {self.shape[0]} x {self.shape[1]} matrix; "
+                    f"{other.shape[0]} x {other.shape[1]} is needed."
+                )
+            return self
+        rows = other.row_ids.positions(self.row_ids.values, "row")
+        cols = other.col_ids.positions(self.col_ids.values, "column")
+        return Observations.from_coo(
+            rows[self.rows], cols[self.cols], self.values, other.shape, other.row_ids, other.col_ids
+        )
+
+    def transposed(self) -> Observations:
+        """The same observations of the transposed matrix."""
+        return Observations((self.shape[1], self.shape[0]), self.by_col, self.col_ids, self.row_ids)
+
+    def to_sparse(self) -> sp.csr_array:
+        """As a scipy CSR array; observed zeros are stored zeros."""
+        return sp.csr_array((self.values, self.by_row.indices, self.by_row.pointers), shape=self.shape)
+
+    def name_of_row(self, position: int) -> Any:
+        """What the user calls this row."""
+        return position if self.row_ids is None else self.row_ids.values[position]
+
+    def name_of_col(self, position: int) -> Any:
+        """What the user calls this column."""
+        return position if self.col_ids is None else self.col_ids.values[position]
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        return f"Observations({m} x {n}, {self.nnz} entries, {self.dtype})"
+
+
+def observe(X: Any) -> Observations:
+    """Observations from whatever holds them.
+
+    Accepts Observations, scipy sparse of any format (a stored zero is observed), an array with NaN, a wide DataFrame,
+    or a tuple (rows, cols, values) of triplets, whose rows and columns are positions if they are integers, else ids.
+    For a long table use `Observations.from_table`.
+    """
+    if isinstance(X, Observations):
+        observations = X
+    elif sp.issparse(X):
+        observations = Observations.from_sparse(X)
+    elif isinstance(X, tuple) and len(X) == 3:
+        integers = all(np.issubdtype(np.asarray(part).dtype, np.integer) for part in X[:2])
+        observations = Observations.from_coo(*X) if integers else Observations.from_ids(*X)
+    elif hasattr(X, "columns") or hasattr(X, "__narwhals_dataframe__"):
+        observations = Observations.from_frame(X)
+    else:
+        observations = Observations.from_dense(X)
+    if observations.nnz == 0:
+        raise InputError(
+            f"No entry of this {observations.shape[0]} x {observations.shape[1]} matrix is observed: "
+            "all are missing; there is nothing to learn from."
+        )
+    return observations
+
+
+def _positions(index: npt.ArrayLike, name: str) -> Array:
+    array = np.asarray(index).ravel()
+    if array.size == 0:
+        return array.astype(np.int64)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(
+            f"{name.capitalize()} positions must be integers, not {array.dtype}; use Observations.from_ids for ids."
+        )
+    return array
+
+
+def _numbers(values: npt.ArrayLike) -> Array:
+    """Values as float32 or float64; text and complex numbers are refused."""
+    array = np.asarray(values)
+    if array.dtype in (np.float32, np.float64):
+        return array
+    if np.issubdtype(array.dtype, np.complexfloating):
+        raise InputError("Complex data not supported: take the real part, or fit real and imaginary parts apart.")
+    if array.dtype.kind in "US" or array.dtype.kind == "O":
+        try:
+            if array.dtype.kind != "O":
+                raise ValueError(f"{array.flat[0]!r} is text")
+            return array.astype(np.float64)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"Values must be numbers: {error}.") from None
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"Values must be numbers, not {array.dtype}.")
+    return array.astype(np.float64)
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if min(shape) < 1:
+        raise InputError(f"The matrix is empty: its shape is {shape[0]} x {shape[1]}.")
+
+
+def _check_values(values: Array) -> None:
+    if not np.isfinite(values).all():
+        raise InputError("The data holds infinity; replace it by a number, or by NaN where the value is unknown.")

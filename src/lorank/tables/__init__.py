@@ -1,0 +1,1 @@
+"""Tables in and out: delimited text, Parquet, npz, Matrix Market, NetCDF."""

@@ -1,0 +1,260 @@
+"""Tables of every common format as observations, and tables out.
+
+A long table has an entry on each line: a row id, a column id, a value. A wide table is the matrix itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import DuplicateError, InputError
+from lorank.files import kind_of, replacing
+from lorank.linalg.memory import check_memory
+from lorank.observations import Observations
+from lorank.tables import arrays as matrices
+from lorank.tables import delimited
+from lorank.tables.names import Numbering, position_of
+from lorank.tables.wide import WideTable
+from lorank.types import Array
+
+Say = Callable[[str], None]
+
+PARQUET = (".parquet", ".pq")
+DUPLICATES = ("error", "mean", "last")
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """Line t says that the entry (row_ids[rows[t]], col_ids[cols[t]]) is values[t]; NaN where it says nothing.
+
+    `columns` are the names of the three columns in the file.
+    """
+
+    rows: Array
+    cols: Array
+    values: Array
+    row_ids: Array
+    col_ids: Array
+    columns: tuple[str, ...]
+
+    def observations(self, duplicates: str = "error") -> Observations:
+        """The entries that have a value. A pair that comes twice is an error, or its mean or last value counts."""
+        if duplicates not in DUPLICATES:
+            raise InputError(f"duplicates must be one of {', '.join(DUPLICATES)}; got {duplicates!r}.")
+        m, n = self.row_ids.size, self.col_ids.size
+        rows, cols, values = self.rows, self.cols, self.values
+        if np.isnan(values).all():
+            raise InputError("No line of the table has a value: there is nothing to learn from.")
+        # Both directions of compressed lines are built while the columns of the file are still held.
+        check_memory(24 * values.size + 8 * (m + n), f"{values.size} entries", "keep fewer of them")
+        if duplicates != "error":
+            rows, cols, values = _one_each(rows, cols, values, n, duplicates)
+        try:
+            return Observations.from_coo(rows, cols, values, (m, n), self.row_ids, self.col_ids)
+        except DuplicateError as error:
+            raise DuplicateError(
+                f"{str(error).split(';')[0]}; choose duplicates 'mean' or 'last', or drop it."
+            ) from None
+
+
+def _one_each(rows: Array, cols: Array, values: Array, n: int, keep: str) -> tuple[Array, Array, Array]:
+    """One value for each pair: the mean of those given, or the last."""
+    known = ~np.isnan(values)
+    rows, cols, values = rows[known], cols[known], values[known]
+    pair = rows.astype(np.int64) * n + cols
+    order = np.argsort(pair, kind="stable")
+    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    ends = np.append(starts[1:], order.size)
+    if keep == "last":
+        chosen = order[ends - 1]
+        return rows[chosen], cols[chosen], values[chosen]
+    first = order[starts]
+    return rows[first], cols[first], np.add.reduceat(values[order], starts) / (ends - starts)
+
+
+def read(
+    path: str | Path,
+    row: str | None = None,
+    col: str | None = None,
+    value: str | None = None,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    duplicates: str = "error",
+    say: Say = lambda text: None,
+    advance: Callable[[int], None] | None = None,
+) -> tuple[Observations, tuple[str, ...] | None]:
+    """Observations from a file.
+
+    Parameters
+    ----------
+    path : csv, tsv or other delimited text, parquet, npz, npy, Matrix Market (mtx), NetCDF (nc)
+        Text may be compressed: gz, xz, bz2, zip.
+    row, col, value : names of columns
+        Of a long table. Without them a table of three columns is taken as long, any other as wide; `row` alone names
+        the column that holds the row names of a wide table, and `value` alone the variable of a NetCDF file.
+    delimiter, header
+        Found out from the first lines if not given. Without a header columns are called 1, 2, 3 ...
+    duplicates : "error", "mean" or "last"
+        What becomes of a pair that is given more than once.
+    say : called with a sentence about each guess that was made.
+    advance : called with the number of bytes just read.
+
+    Returns
+    -------
+    (observations, (row, col, value)), the latter None if the table is wide.
+    """
+    path = Path(path)
+    kind = kind_of(path)
+    if kind in matrices.READERS:
+        return matrices.READERS[kind](path, value), None
+    columns = column_names(path, delimiter, header)
+    chosen = choose_columns(columns, row, col, value, path, say)
+    if chosen is None:
+        if kind in PARQUET:
+            return matrices.read_wide_parquet(path, row), None
+        return _read_wide(path, row, delimiter, header, say), None
+    table = read_long(path, chosen[0], chosen[1], chosen[2], delimiter=delimiter, header=header, advance=advance)
+    return table.observations(duplicates), table.columns
+
+
+def column_names(path: Path, delimiter: str | None = None, header: bool | None = None) -> tuple[str, ...]:
+    """Names of a table's columns."""
+    if kind_of(path) in PARQUET:
+        return tuple(matrices.parquet_file(path).schema_arrow.names)
+    return delimited.sniff(path, delimiter, header).columns
+
+
+def choose_columns(
+    columns: tuple[str, ...], row: str | None, col: str | None, value: str | None, path: Path, say: Say
+) -> tuple[str, str, str] | None:
+    """The three columns of a long table; None for a wide one."""
+    named = [name for name in (row, col, value) if name is not None]
+    for name in named:
+        position_of(name, columns, path)
+    if len(columns) == 3 and (len(named) != 1 or named[0] != row):
+        rest = iter([name for name in columns if name not in named])
+        row, col, value = (next(rest) if name is None else name for name in (row, col, value))
+        if len(named) < 3:
+            say(f"Taking column {row!r} as rows, {col!r} as columns and {value!r} as values.")
+        return row, col, value
+    if row is not None and col is not None and value is not None:
+        return row, col, value
+    if not named or named == [row]:
+        return None
+    raise InputError(f"A long table needs row, col and value; {path} has the columns {', '.join(columns)}.")
+
+
+def read_long(
+    path: Path,
+    row: str,
+    col: str,
+    value: str | None,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> LongTable:
+    """A long table in text or parquet, read in blocks; without a value column its values are NaN."""
+    row_names, col_names = Numbering(), Numbering()
+    pieces: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
+    for its_rows, its_cols, its_values in blocks(path, row, col, value, delimiter, header, advance):
+        pieces[0].append(row_names.codes(*its_rows))
+        pieces[1].append(col_names.codes(*its_cols))
+        pieces[2].append(its_values)
+    if not pieces[0]:
+        raise InputError(f"{path} has a header and no lines.")
+    # Joined one at a time, so that one column is held twice instead of three.
+    rows, cols, values = (_joined(piece) for piece in pieces)
+    names = (row, col) if value is None else (row, col, value)
+    return LongTable(rows, cols, values, row_names.finish(rows), col_names.finish(cols), names)
+
+
+def _joined(pieces: list[Array]) -> Array:
+    """The pieces in one array; the list is emptied."""
+    array = np.concatenate(pieces)
+    pieces.clear()
+    return array
+
+
+Block = tuple[tuple[list[Any], Array], tuple[list[Any], Array], Array]
+
+
+def blocks(
+    path: Path,
+    row: str,
+    col: str,
+    value: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    advance: Callable[[int], None] | None,
+) -> Iterator[Block]:
+    """For each block of lines: distinct row names and which one is on each line, the same for columns, and values."""
+    if kind_of(path) in PARQUET:
+        yield from matrices.parquet_blocks(path, row, col, value)
+        return
+    dialect = delimited.sniff(path, delimiter, header)
+    ids = [position_of(name, dialect.columns, path) for name in (row, col)]
+    number = None if value is None else position_of(value, dialect.columns, path)
+    for batch in delimited.batches(path, dialect, ids, number, advance):
+        if not batch.num_rows:
+            continue
+        names = []
+        for i in range(2):
+            texts = delimited.text_of(batch.column(i).dictionary.to_pylist(), dialect)
+            if "" in texts:
+                delimited.explain(path, dialect, ids, number)
+            names.append((texts, batch.column(i).indices.to_numpy()))
+        values = (
+            batch.column(2).to_numpy(zero_copy_only=False) if value is not None else np.full(batch.num_rows, np.nan)
+        )
+        yield names[0], names[1], values
+
+
+def _read_wide(path: Path, labels: str | None, delimiter: str | None, header: bool | None, say: Say) -> Observations:
+    table = WideTable.read(path, labels, delimiter, header)
+    if table.text_columns:
+        say(f"Leaving out the columns that hold text: {', '.join(table.text_columns)}.")
+    m, n = table.values.shape
+    if n == 0:
+        raise InputError(f"{path} has no column of numbers.")
+    say(f"Taking {path} as a wide table: {m} rows, {n} columns.")
+    return Observations.from_dense(table.values, table.row_ids, table.col_ids)
+
+
+def write(path: Path, columns: Mapping[str, Array]) -> None:
+    """Write columns as csv, tsv or parquet, as the name says, whole or not at all."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    table = pa.table(dict(columns))
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".txt", *PARQUET):
+        raise InputError(f"{path} should end in .csv, .tsv or .parquet.")
+    with replacing(path) as beside:
+        if suffix in PARQUET:
+            parquet.write_table(table, beside)
+        else:
+            csv.write_csv(
+                table, beside, csv.WriteOptions(delimiter="\t" if suffix == ".tsv" else ",", **_quoting(table))
+            )
+
+
+def _quoting(table: Any) -> dict[str, str]:
+    """Quotes only where some text needs them; Arrow would put them around every text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    special = '[",\t\r\n]'
+    texts = [column for column in table.columns if pa.types.is_string(column.type)]
+    needed = any(pc.any(pc.match_substring_regex(column, special)).as_py() for column in texts)
+    in_header = any(character in name for name in table.column_names for character in '",\t\r\n')
+    return {
+        "quoting_style": "needed" if needed else "none",
+        "quoting_header": "needed" if in_header else "none",
+    }

@@ -1,0 +1,181 @@
+"""Wide tables of delimited text, kept byte for byte: only missing cells can be filled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.files import open_input
+from lorank.tables.delimited import MISSING, Dialect, sniff
+from lorank.tables.names import position_of, spelled
+from lorank.types import Array
+
+_MISSING = frozenset(text.encode() for text in MISSING)
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a table (several, if a quoted cell holds line ends): the bytes of its cells, and of its end."""
+
+    number: int
+    cells: list[bytes]
+    end: bytes
+
+
+class WideTable:
+    """A text file whose cells are the cells of a matrix.
+
+    The first column holds the names of the rows if it is text, or if `labels` names it. Columns that are text
+    stay out of the matrix; so a column counts as text if most of its cells are no numbers, and otherwise a cell that is
+    no number is an error.
+    """
+
+    def __init__(self, path: Path, dialect: Dialect, records: list[Record], labels: str | None = None) -> None:
+        self.path, self.dialect, self.records = path, dialect, records
+        self.body = [record for record in records if record.cells][1 if dialect.header else 0 :]
+        if not self.body:
+            raise InputError(f"{path} has a header and no lines.")
+        width = len(dialect.columns)
+        for record in self.body:
+            if len(record.cells) != width:
+                raise InputError(
+                    f"Line {record.number} of {path} has {len(record.cells)} columns where {width} are needed."
+                )
+        columns = [[_bare(record.cells[j]) for record in self.body] for j in range(width)]
+        self._read = [_numbers(column) for column in columns]
+        self.label = self._find_labels(labels)
+        self.numeric = [
+            j
+            for j, (values, known) in enumerate(self._read)
+            if j != self.label and (not known.any() or 2 * np.isfinite(values).sum() >= known.sum())
+        ]
+        self._refuse_text(columns)
+
+    @classmethod
+    def read(
+        cls, path: Path, labels: str | None = None, delimiter: str | None = None, header: bool | None = None
+    ) -> WideTable:
+        dialect = sniff(path, delimiter, header)
+        with open_input(path) as file:
+            data = file.read()
+        return cls(path, dialect, _records(data, dialect.delimiter.encode()), labels)
+
+    @cached_property
+    def values(self) -> Array:
+        """The matrix, one row for each line; NaN is missing."""
+        return np.column_stack([self._read[j][0] for j in self.numeric]) if self.numeric else np.empty((0, 0))
+
+    @property
+    def row_ids(self) -> Array | None:
+        """Names of the rows, or None."""
+        if self.label is None:
+            return None
+        return spelled([_bare(record.cells[self.label]).decode("utf-8", "replace") for record in self.body])
+
+    @property
+    def col_ids(self) -> Array:
+        """Names of the columns that hold numbers."""
+        return np.array([self.dialect.columns[j] for j in self.numeric])
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Names of the columns that are neither numbers nor the names of the rows."""
+        kept = {*self.numeric, self.label}
+        return [name for j, name in enumerate(self.dialect.columns) if j not in kept]
+
+    def filled(self, values: Array, spell: Callable[[float], str]) -> bytes:
+        """The file with its missing cells filled from `values`, and everything else as it was, byte for byte."""
+        for i, record in enumerate(self.body):
+            for place, j in enumerate(self.numeric):
+                if not self._read[j][1][i]:
+                    record.cells[j] = spell(values[i, place]).encode()
+        delimiter = self.dialect.delimiter.encode()
+        return b"".join(delimiter.join(record.cells) + record.end for record in self.records)
+
+    def _find_labels(self, labels: str | None) -> int | None:
+        if labels is not None:
+            return position_of(labels, self.dialect.columns, self.path)
+        values, known = self._read[0]
+        is_text = 2 * np.isfinite(values).sum() < known.sum()
+        return 0 if len(self._read) > 1 and (is_text or not self.dialect.columns[0]) else None
+
+    def _refuse_text(self, columns: list[list[bytes]]) -> None:
+        for j in self.numeric:
+            values, known = self._read[j]
+            wrong = known & ~np.isfinite(values)
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                text = columns[j][i].decode("utf-8", "replace")
+                raise InputError(
+                    f"Line {self.body[i].number} of {self.path} has {text!r} in column {self.dialect.columns[j]!r}, "
+                    "which is not a number."
+                )
+
+
+def _numbers(cells: list[bytes]) -> tuple[Array, Array]:
+    """Numbers of a column, NaN where there is none, and which cells are not missing."""
+    known = np.array([cell not in _MISSING for cell in cells])
+    try:
+        values = np.array([cell if there else b"nan" for cell, there in zip(cells, known)]).astype(np.float64)
+    except ValueError:
+        values = np.array([_number(cell) for cell in cells])
+    return values, known
+
+
+def _number(cell: bytes) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
+
+
+def _bare(cell: bytes) -> bytes:
+    """The text of a cell, without the quotes, spaces and byte order mark around it."""
+    cell = cell.removeprefix(_BOM).strip()
+    return cell[1:-1].replace(b'""', b'"') if len(cell) > 1 and cell[:1] == b'"' == cell[-1:] else cell
+
+
+def _records(data: bytes, delimiter: bytes) -> list[Record]:
+    """The records of a file; joined again they are the file."""
+    records: list[Record] = []
+    cell = re.compile(rb'"(?:[^"]|"")*"(?=%b|$)|.*?(?=%b|$)' % (re.escape(delimiter), re.escape(delimiter)), re.S)
+    pending, start = b"", 1
+    for number, line in enumerate(data.split(b"\n"), 1):
+        pending += line
+        if pending.count(b'"') % 2:  # a quoted cell goes on in the next line
+            pending += b"\n"
+            continue
+        text = pending.removesuffix(b"\r")
+        end = pending[len(text) :] + b"\n"
+        if not text.strip():
+            records.append(Record(start, [], text + end))
+        elif b'"' not in text:
+            records.append(Record(start, text.split(delimiter), end))
+        else:
+            records.append(Record(start, _cut(text, delimiter, cell), end))
+        pending, start = b"", number + 1
+    if pending:
+        raise InputError(f"The quote that opens in line {start} is never closed.")
+    # The file's last line has no end of its own: what was added after it is taken back.
+    last = records.pop()
+    records.append(Record(last.number, last.cells, last.end[:-1]))
+    return records
+
+
+def _cut(text: bytes, delimiter: bytes, cell: re.Pattern[bytes]) -> list[bytes]:
+    """Cells of a line that holds quotes."""
+    cells, at = [], 0
+    while True:
+        found = cell.match(text, at)
+        assert found is not None  # the second alternative matches anything
+        cells.append(found.group())
+        if found.end() >= len(text):
+            return cells
+        at = found.end() + len(delimiter)

@@ -1,0 +1,1 @@
+"""Choose parameters on held-out entries."""

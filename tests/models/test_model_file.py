@@ -1,0 +1,252 @@
+"""Model files come back as they were, and a bad one is refused in a sentence."""
+
+import errno
+import json
+import os
+import pickle
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import lorank
+from lorank import InputError
+from lorank.models import model_file as models
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A model with text and integer ids, biases, and a search behind it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40)) + rng.standard_normal(40)
+    rows, cols = np.nonzero(rng.random(X.shape) < 0.5)
+    names = np.array([f"Ä{i:03}" for i in range(60)])
+    observations = lorank.Observations.from_ids(names[rows], cols * 10, np.round(X[rows, cols], 3))
+    model = lorank.MatrixCompletion(lam="auto", rank="auto", biases=True, random_state=0).fit(observations)
+    model.columns_ = ("user", "item", "rating")
+    return model
+
+
+def test_everything_comes_back(fitted, tmp_path):
+    lorank.save(fitted, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    rows, cols = np.array(["Ä001", "Ä059"]), np.array([0, 390])
+    np.testing.assert_array_equal(loaded.predict(rows, cols), fitted.predict(rows, cols))
+    for mine, theirs in zip(loaded.predict(rows, cols, interval=0.9), fitted.predict(rows, cols, interval=0.9)):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.setting_ == fitted.setting_
+    assert loaded.columns_ == fitted.columns_
+    assert list(loaded.tuning_) == list(fitted.tuning_)
+    assert (loaded.result_.status, loaded.result_.message) == (fitted.result_.status, fitted.result_.message)
+    for name, column in fitted.history_.items():
+        np.testing.assert_array_equal(loaded.history_[name], column)
+    np.testing.assert_array_equal(loaded.complete(), fitted.complete())
+    np.testing.assert_array_equal(loaded.observations_.by_row.pointers, fitted.observations_.by_row.pointers)
+    new = loaded.fold_in((np.array(["new", "new"]), np.array([0, 10]), np.array([1.0, 2.0])))
+    assert new.predict("new", 20).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([7, -(2**40)]),
+        np.array([1, 2], np.int32),
+        np.array(["007", "7"]),
+        np.array(["", "ünïcode\n"]),
+        np.array(["2020-01-01", "1960-05-31T12:00"], "datetime64[us]"),
+        np.array([datetime(2020, 1, 1, 12), datetime(1990, 1, 1)], object),
+        np.array([date(2020, 1, 1), "x"], object),
+        np.array([1, "1"], object),
+        np.array([0.1, 2], object),
+    ],
+)
+def test_ids_come_back_as_they_were(ids, tmp_path):
+    X = lorank.Observations.from_coo([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], row_ids=ids)
+    model = lorank.MatrixCompletion(rank=1, lam=0.1, random_state=0).fit(X)
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank").observations_
+    assert loaded.row_ids.values.dtype == ids.dtype
+    assert loaded.row_ids.values.tolist() == ids.tolist()
+    assert list(map(type, loaded.row_ids.values.tolist())) == list(map(type, ids.tolist()))
+    assert loaded.col_ids is None
+
+
+def test_ids_that_cannot_be_saved(tmp_path):
+    ids = np.empty(2, object)
+    ids[:] = [(1, 2), (3, 4)]
+    X = lorank.Observations.from_coo([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], row_ids=ids)
+    with pytest.raises(InputError, match="Ids of type tuple cannot be saved"):
+        lorank.save(lorank.MatrixCompletion(rank=1, lam=0.1).fit(X), tmp_path / "a.lorank")
+
+
+def test_objects_among_the_parameters_come_back_as_names_or_defaults(tmp_path):
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    params = {"solver": lorank.solvers.Alternating(), "loss": lorank.losses.Huber(delta=2.0), "rank": np.int64(2)}
+    model = lorank.MatrixCompletion(**params, lam=0.1, random_state=np.random.RandomState(0)).fit(X, 0.2)
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    assert (loaded.solver, loaded.loss, loaded.rank, loaded.random_state) == ("auto", "huber", 2, None)
+    assert loaded.predict(0, [1, 2], interval=0.5)[0].shape == (2,)
+    assert loaded.partial_fit(X).n_iter_ > 0
+
+
+def test_size_without_data_is_that_of_the_factors(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((3000, 900)) < 0.02)
+    X = lorank.Observations.from_ids(rows * 3, cols + 1, rng.integers(1, 6, rows.size).astype(float))
+    model = lorank.MatrixCompletion(rank=10, lam=1.0, biases=True, max_iter=3, tol=1.0, random_state=0)
+    model.fit(X, validation=0.1)
+    lorank.save(model, tmp_path / "a.lorank", data=False)
+    factors = sum(factor.nbytes for factor in (*model.factors_, model.row_bias_, model.col_bias_))
+    assert (tmp_path / "a.lorank").stat().st_size < 1.2 * factors
+    loaded = lorank.load(tmp_path / "a.lorank")
+    np.testing.assert_array_equal(loaded.predict(3, [1, 2]), model.predict(3, [1, 2]))
+    assert loaded.mean_ == model.mean_
+    with pytest.raises(InputError, match="saved without its data"):
+        lorank.recommend(loaded, [3])
+    lorank.save(model, tmp_path / "b.lorank")
+    data = (tmp_path / "b.lorank").stat().st_size - (tmp_path / "a.lorank").stat().st_size
+    assert data < 4.2 * model.observations_.nnz + 4096 + 3000  # two bytes for the column, two for the value
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_posterior_keeps_its_error_bars(biases, dtype, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) + 1
+    X[rng.random(X.shape) < 0.5] = np.nan
+    model = lorank.MatrixCompletion("bpmf", rank=2, biases=biases, max_iter=60, dtype=dtype, random_state=0).fit(X)
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    rows, cols = np.nonzero(np.isnan(X))
+    np.testing.assert_array_equal(loaded.predict(rows, cols), model.predict(rows, cols))
+    for noise in (False, True):
+        expected = model.predict_std(rows, cols, noise=noise)
+        np.testing.assert_allclose(loaded.predict_std(rows, cols, noise=noise), expected, rtol=1e-5)
+    for mine, theirs in zip(loaded.predict(rows, cols, interval=0.9), model.predict(rows, cols, interval=0.9)):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    np.testing.assert_array_equal(loaded.factors_[0], model.factors_[0])
+    np.testing.assert_array_equal(loaded.singular_values_, model.singular_values_)
+    assert loaded.rank_ == model.rank_
+    # Forty draws after the burn-in: nothing is kept of the room for more.
+    draws = 40 * (2 + 2 * biases)
+    kept = (40 + 30) * draws * np.dtype(dtype).itemsize + 40 * draws * 4
+    assert (tmp_path / "a.lorank").stat().st_size < kept + 20_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, about: about["posterior"].update(width=100),
+        lambda arrays, about: about["posterior"].update(draws=0),
+        lambda arrays, about: about["posterior"].update(noise_variance=-1.0),
+        lambda arrays, about: arrays.update({"deviations": arrays["deviations"][:, :-1].copy()}),
+        lambda arrays, about: arrays.update({"summary.W": arrays["summary.W"][:-1].copy()}),
+        lambda arrays, about: arrays.update({"summary.H": arrays["summary.H"] * np.nan}),
+        lambda arrays, about: arrays.pop("deviations"),
+    ],
+)
+def test_a_hostile_posterior_is_refused(change, tmp_path):
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    path = tmp_path / "a.lorank"
+    lorank.save(lorank.MatrixCompletion("bpmf", rank=2, max_iter=10, random_state=0).fit(X), path)
+    rewritten(path, change)
+    with pytest.raises(InputError, match="not a model that can be used"):
+        lorank.load(path)
+
+
+def test_a_cut_or_changed_file_is_refused(fitted, tmp_path):
+    path = tmp_path / "a.lorank"
+    lorank.save(fitted, path)
+    whole = path.read_bytes()
+    for length in (0, 5, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match="damaged or cut off"):
+            lorank.load(path)
+    rng = np.random.default_rng(0)
+    for position in rng.integers(8, len(whole), 60).tolist():
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
+        with pytest.raises(InputError):
+            lorank.load(path)
+
+
+def rewritten(path, change):
+    """The same file with other arrays or another description, and a checksum that is right: a hostile one."""
+    arrays, about = models._read(path)
+    change(arrays, about)
+    text = json.dumps(about)
+    header = {"format": "lorank 1", "checksum": models._checksum(arrays, text), "model": text}
+    path.write_bytes(safetensors.numpy.save(arrays, metadata=header))
+
+
+def _set(where, name, value):
+    def change(arrays, about):
+        target = arrays if where == "arrays" else about
+        target[name] = value(target[name]) if callable(value) else value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("arrays", "seen.cols", lambda cols: cols + np.uint8(200)),
+        _set("arrays", "seen.cols", lambda cols: cols[::-1].copy()),
+        _set("arrays", "seen.counts", lambda counts: counts + np.uint8(1)),
+        _set("arrays", "seen.values", lambda values: values * np.nan),
+        _set("arrays", "H", lambda H: H[:, :-1].copy()),
+        _set("arrays", "W", lambda W: W * np.inf),
+        _set("arrays", "row_bias", lambda bias: bias[:-1].copy()),
+        _set("arrays", "row_ids.ends", lambda ends: ends[::-1].copy()),
+        _set("arrays", "calibration.row_scale", lambda scale: scale[:-1].copy()),
+        _set("about", "ids", {"row": "O", "col": "<i8"}),
+        _set("about", "params", {"__class__": "os.system"}),
+        _set("about", "params", [1]),
+        _set("about", "setting", {"lam": 1}),
+        _set("about", "result", {}),
+        _set("about", "history", {"evil": []}),
+    ],
+)
+def test_a_hostile_file_is_refused(fitted, tmp_path, change):
+    path = tmp_path / "a.lorank"
+    lorank.save(fitted, path)
+    rewritten(path, change)
+    with np.errstate(invalid="ignore"), pytest.raises(InputError, match="not a model that can be used"):
+        lorank.load(path)
+
+
+def test_other_files_are_refused(fitted, tmp_path):
+    path = tmp_path / "a.lorank"
+    with pytest.raises(InputError, match="There is no file"):
+        lorank.load(path)
+    path.write_bytes(pickle.dumps({"os": "system"}))
+    with pytest.raises(InputError, match="not a lorank model"):
+        lorank.load(path)
+    path.write_bytes(safetensors.numpy.save({"W": np.ones(3)}))
+    with pytest.raises(InputError, match="safetensors file, but not a lorank model"):
+        lorank.load(path)
+    path.write_bytes(safetensors.numpy.save({"W": np.ones(3)}, metadata={"format": "lorank 2"}))
+    with pytest.raises(InputError, match="'2' and this lorank reads 1: upgrade"):
+        lorank.load(path)
+    deep = {"format": "lorank 1", "model": "[" * 100_000, "checksum": models._checksum({}, "[" * 100_000)}
+    path.write_bytes(safetensors.numpy.save({}, metadata=deep))
+    with pytest.raises(InputError, match="its description cannot be read"):
+        lorank.load(path)
+
+
+@pytest.mark.parametrize("place", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_model(fitted, tmp_path, monkeypatch, place):
+    path = tmp_path / "a.lorank"
+    lorank.save(fitted, path)
+    before = path.read_bytes()
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, place, full)
+    with pytest.raises(InputError, match=r"No space left on device.*as it was"):
+        lorank.save(fitted, path, data=False)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.lorank"]

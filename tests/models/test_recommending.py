@@ -1,0 +1,89 @@
+"""Top lists against a full sort, likeness against its definition, ranking scores against theirs."""
+
+import math
+
+import numpy as np
+import pytest
+
+import lorank
+from lorank import InputError
+from lorank.models import recommending as recommendation
+from lorank.models.ranking_metrics import ranking_scores
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3)) @ rng.standard_normal((3, 30)) + rng.standard_normal(30)
+    X[rng.random(X.shape) < 0.4] = np.nan
+    X[7] = rng.standard_normal(30)  # this row has seen all but two
+    X[7, [4, 9]] = np.nan
+    ids = [f"row {i}" for i in range(50)], [f"col {j}" for j in range(30)]
+    observations = lorank.Observations.from_dense(X, *ids)
+    return lorank.MatrixCompletion(rank=3, lam=0.1, biases=True, random_state=0).fit(observations)
+
+
+@pytest.mark.parametrize("block", [1, 100, 1 << 22])
+def test_best_unseen_columns_of_all_rows(model, block, monkeypatch):
+    monkeypatch.setattr(recommendation, "BLOCK", block)
+    seen = model.observations_
+    scores = model.result_.factors.dense()
+    scores[seen.rows, seen.cols] = -np.inf
+    ranking = lorank.recommend(model, n=5)
+    for i in range(50):
+        mine = ranking.rows == f"row {i}"
+        best = np.argsort(-scores[i])[: min(5, np.isfinite(scores[i]).sum())]
+        assert ranking.cols[mine].tolist() == [f"col {j}" for j in best]
+        np.testing.assert_allclose(ranking.scores[mine], scores[i, best])
+    assert (ranking.rows == "row 7").sum() == 2
+
+
+def test_rows_by_name_and_seen_ones(model):
+    ranking = lorank.recommend(model, ["row 7", "row 3"], n=100, seen=True)
+    assert ranking.rows.tolist() == ["row 7"] * 30 + ["row 3"] * 30
+    np.testing.assert_allclose(ranking.scores[30:], np.sort(model.result_.factors.dense()[3])[::-1])
+    with pytest.raises(InputError, match="Unknown row 'row 99'"):
+        lorank.recommend(model, ["row 99"])
+    with pytest.raises(InputError, match="n must be at least 1"):
+        lorank.recommend(model, n=0)
+    with pytest.raises(InputError, match="at least one row"):
+        lorank.recommend(model, [])
+
+
+def test_likeness_is_the_cosine_of_factors(model):
+    for side, factor in (("row", model.factors_[0]), ("col", model.factors_[1])):
+        unit = factor / np.linalg.norm(factor, axis=1, keepdims=True)
+        cosine = unit @ unit[4]
+        order = [i for i in np.argsort(-cosine) if i != 4][:6]
+        names, found = lorank.similar(model, n=6, **{side: f"{side} 4"})
+        assert names.tolist() == [f"{side} {i}" for i in order]
+        np.testing.assert_allclose(found, cosine[order])
+    assert lorank.similar(model, col="col 0", n=1000)[0].size == 29
+    with pytest.raises(InputError, match="either a row or a column"):
+        lorank.similar(model)
+
+
+def test_ranking_scores_by_their_definitions(model):
+    rng = np.random.default_rng(1)
+    seen = model.observations_
+    unseen = np.ones(seen.shape, bool)
+    unseen[seen.rows, seen.cols] = False
+    rows, cols = np.nonzero(unseen & (rng.random(seen.shape) < 0.5))
+    values = rng.standard_normal(rows.size)
+    test = lorank.Observations.from_coo(rows, cols, values, seen.shape, seen.row_ids, seen.col_ids)
+    scores = model.result_.factors.dense()
+    scores[~unseen] = -np.inf
+    recalls, gains = [], []
+    for i in range(50):
+        right = set(cols[(rows == i) & (values >= 0.2)].tolist())
+        if right:
+            best = np.argsort(-scores[i])[:5].tolist()
+            hits = [j in right for j in best]
+            ideal = sum(1 / math.log2(t + 2) for t in range(min(5, len(right))))
+            gains.append(sum(hit / math.log2(t + 2) for t, hit in enumerate(hits)) / ideal)
+            recalls.append(sum(hits) / len(right))
+    found = ranking_scores(model, test, 5, 0.2)
+    assert found["recall@5"] == pytest.approx(np.mean(recalls))
+    assert found["ndcg@5"] == pytest.approx(np.mean(gains))
+    with pytest.raises(InputError, match="No test value is high enough"):
+        ranking_scores(model, test, 5, 1e9)

@@ -1,0 +1,263 @@
+"""Tables in every format say the same, and what is wrong with them is told with its line."""
+
+import bz2
+import gzip
+import lzma
+import zipfile
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.io
+import scipy.sparse
+from pyarrow import parquet
+
+from lorank import InputError
+from lorank.observations.identifiers import Identifiers
+from lorank.tables import delimited
+from lorank.tables import reading as tables
+from lorank.tables.names import as_model_spells, spelled
+from lorank.tables.wide import WideTable
+
+LONG = "user,item,rating\nann,7,3\nbob,8,4.5\nann,8,\ncy,7,NaN\nbob,7,1e0\n"
+
+
+def put(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def entries(observations):
+    """What was observed, by ids."""
+    rows, cols = observations.row_ids.values, observations.col_ids.values
+    where = zip(rows[observations.rows].tolist(), cols[observations.cols].tolist())
+    return dict(zip(where, observations.values.tolist()))
+
+
+EXPECTED = {("ann", 7): 3.0, ("bob", 8): 4.5, ("bob", 7): 1.0}
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", "::", " "])
+def test_any_delimiter(tmp_path, delimiter):
+    path = put(tmp_path, "a.txt", LONG.replace(",", delimiter))
+    assert delimited.sniff(path).delimiter == delimiter
+    found, columns = tables.read(path)
+    assert entries(found) == EXPECTED
+    assert columns == ("user", "item", "rating")
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+def test_compressed(tmp_path, suffix, pack):
+    assert entries(tables.read(put(tmp_path, f"a.csv{suffix}", pack(LONG.encode())))[0]) == EXPECTED
+
+
+def test_zip_of_one_file_and_of_two(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.csv", LONG)
+    assert entries(tables.read(tmp_path / "a.zip")[0]) == EXPECTED
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("a.csv", LONG)
+        archive.writestr("b.csv", LONG)
+    with pytest.raises(InputError, match="holds 2 files"):
+        tables.read(tmp_path / "b.zip")
+
+
+def test_a_cut_off_archive(tmp_path):
+    packed = gzip.compress(("user,item,rating\n" + "".join(f"{i},{i},1\n" for i in range(10000))).encode())
+    with pytest.raises(InputError, match="damaged"):
+        tables.read(put(tmp_path, "a.csv.gz", packed[:-200]))
+
+
+def test_parquet_says_the_same(tmp_path):
+    users, items = ["ann", "bob", "ann", "cy", "bob"], [7, 8, 8, 7, 7]
+    table = pa.table({"user": users, "item": items, "rating": [3, 4.5, None, float("nan"), 1]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    assert entries(tables.read(tmp_path / "a.parquet")[0]) == EXPECTED
+
+
+def test_dates_as_ids(tmp_path):
+    days = [datetime(2020, 1, 2), datetime(2020, 1, 1)]
+    parquet.write_table(pa.table({"s": ["a", "a"], "t": days, "v": [1.0, 2.0]}), tmp_path / "a.parquet")
+    found = tables.read(tmp_path / "a.parquet")[0]
+    assert entries(found) == {("a", days[0]): 1.0, ("a", days[1]): 2.0}
+
+
+def test_matrices(tmp_path):
+    X = scipy.sparse.coo_array(([5.0, 0.0], ([0, 2], [0, 1])), shape=(3, 2))
+    scipy.sparse.save_npz(tmp_path / "a.npz", X)
+    scipy.io.mmwrite(tmp_path / "a.mtx", X)
+    np.save(tmp_path / "a.npy", np.array([[5, np.nan], [np.nan, np.nan], [np.nan, 0.0]]))
+    np.savez(tmp_path / "b.npz", rows=[0, 2], cols=[0, 1], values=[5.0, 0.0])
+    for name in ("a.npz", "a.mtx", "a.npy", "b.npz"):
+        found = tables.read(tmp_path / name)[0]
+        assert found.nnz == 2, name
+        assert found.values.tolist() == [5.0, 0.0], name
+
+
+def test_netcdf(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    months = np.array(["2020-01", "2020-02"], "datetime64[ns]")
+    values = xarray.DataArray(
+        [[1.0, np.nan], [2.0, 3.0]], {"station": ["a", "b"], "time": months}, ("station", "time"), name="t"
+    )
+    values.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    found = tables.read(tmp_path / "a.nc")[0]
+    january, february = datetime(2020, 1, 1), datetime(2020, 2, 1)
+    assert entries(found) == {("a", january): 1.0, ("b", january): 2.0, ("b", february): 3.0}
+
+
+def test_byte_order_mark_quotes_and_crlf(tmp_path):
+    text = '\ufeffuser,item,rating\r\n"a, b","say ""hi""",3\r\n"c\nd",x,4\r\n'
+    found, columns = tables.read(put(tmp_path, "a.csv", text))
+    assert columns[0] == "user"
+    assert entries(found) == {("a, b", 'say "hi"'): 3.0, ("c\nd", "x"): 4.0}
+
+
+def test_long_delimiter_inside_quotes_and_across_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "BLOCK", 64)
+    lines = "".join(f'u{i}::"a::b{i}"::{i}\n' for i in range(200))
+    found = tables.read(put(tmp_path, "a.dat", "u::i::r\n" + lines))[0]
+    assert entries(found) == {(f"u{i}", f"a::b{i}"): float(i) for i in range(200)}
+
+
+def test_no_header(tmp_path):
+    said = []
+    found, columns = tables.read(put(tmp_path, "a.dat", "1::10::5::99\n2::10::3::98\n"), "1", "2", "3", say=said.append)
+    assert columns == ("1", "2", "3")
+    assert entries(found) == {(1, 10): 5.0, (2, 10): 3.0}
+    assert not said
+    found, _ = tables.read(put(tmp_path, "b.csv", "ann,x,5\nbob,x,3\n"), say=said.append)
+    assert entries(found) == {("ann", "x"): 5.0, ("bob", "x"): 3.0}
+    assert "'1' as rows" in said[0]
+
+
+def test_007_and_7_are_two(tmp_path):
+    found = tables.read(put(tmp_path, "a.csv", "user,item,rating\n007,1,3\n7,1,4\n"))[0]
+    assert entries(found) == {("007", 1): 3.0, ("7", 1): 4.0}
+    assert spelled(["1", "-20", "0"]).dtype == np.int64
+    for text in ("01", "+1", "1.0", "-0", " 1", "9" * 19):
+        assert spelled([text, "2"]).dtype.kind == "U", text
+
+
+def test_names_take_the_models_type():
+    numbers, texts = Identifiers(np.array([7, 8])), Identifiers(np.array(["007", "7"]))
+    assert numbers.find(as_model_spells(np.array(["7", "x", "007"]), numbers)).tolist() == [0, -1, -1]
+    assert texts.find(as_model_spells(np.array([7, 8]), texts)).tolist() == [1, -1]
+    with pytest.raises(InputError, match="'x' is none"):
+        as_model_spells(np.array(["x"]), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("user,item,rating\n1,x,3\n2,y,abc\n", "Line 3 of .* has 'abc' in column 'rating', which is not a number"),
+        ('user,item,rating\n1,"x\ny",3\n\n2,y,abc\n', "Line 5 of .* has 'abc'"),
+        ("user,item,rating\n1,x,3\n2,y\n", "Line 3 of .* has 2 columns where 3 are needed"),
+        ("user,item,rating\n1,x,3\n,y,4\n", "Line 3 of .* has no id in column 'user'"),
+        ("user,item,rating\n", "a header and no lines"),
+        ("", "is empty"),
+        ("  \n \n", "is empty"),
+        ("user,item,rating\n1,x,\n", "No line of the table has a value"),
+        ("user,item,rating\n1,x,inf\n", "infinity"),
+        (b"user,item,rating\n1,\xff,3\n", "not UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        tables.read(put(tmp_path, "a.csv", text))
+
+
+def test_an_error_far_down_is_found_by_line(tmp_path):
+    lines = "".join(f"{i},{i},1\n" for i in range(50_000))
+    with pytest.raises(InputError, match=r"Line 50002 of .* has '5,0'"):
+        tables.read(put(tmp_path, "a.csv", f'user,item,rating\n{lines}1,2,"5,0"\n'))
+
+
+def test_columns_are_suggested_and_needed(tmp_path):
+    path = put(tmp_path, "a.csv", "user,item,rating,when\n1,2,3,4\n")
+    with pytest.raises(InputError, match="no column 'raiting'; did you mean 'rating'"):
+        tables.read(path, "user", "item", "raiting")
+    with pytest.raises(InputError, match="needs row, col and value"):
+        tables.read(path, "user", "item")
+    with pytest.raises(InputError, match="There is no file"):
+        tables.read(tmp_path / "b.csv")
+    with pytest.raises(InputError, match="is a folder"):
+        tables.read(tmp_path)
+
+
+def test_duplicates(tmp_path):
+    path = put(tmp_path, "a.csv", "u,i,r\n1,x,3\n2,x,1\n1,x,5\n1,x,\n")
+    with pytest.raises(InputError, match=r"\(1, x\) is given more than once; choose duplicates 'mean' or 'last'"):
+        tables.read(path)
+    assert entries(tables.read(path, duplicates="mean")[0]) == {(1, "x"): 4.0, (2, "x"): 1.0}
+    assert entries(tables.read(path, duplicates="last")[0]) == {(1, "x"): 5.0, (2, "x"): 1.0}
+    with pytest.raises(InputError, match="duplicates must be one of"):
+        tables.read(path, duplicates="first")
+
+
+WIDE = '\ufeffname,"a,1",b,note\r\n"x, 0",1.50,,good\r\n\r\n"y ""q""",,2.0e0,\r\nz, 3,NaN,bad'.encode()
+
+
+def test_wide_tables_are_kept_byte_for_byte(tmp_path):
+    path = put(tmp_path, "a.csv", WIDE)
+    table = WideTable.read(path)
+    assert table.row_ids.tolist() == ["x, 0", 'y "q"', "z"]
+    assert table.col_ids.tolist() == ["a,1", "b"]
+    assert table.text_columns == ["note"]
+    np.testing.assert_array_equal(table.values, [[1.5, np.nan], [np.nan, 2.0], [3.0, np.nan]])
+    filled = table.filled(np.full((3, 2), 9.0), lambda number: f"{number:g}")
+    assert filled == WIDE.replace(b"1.50,,", b"1.50,9,").replace(b'""",,', b'""",9,').replace(b"NaN", b"9")
+    nothing = WideTable.read(path)
+    assert nothing.filled(nothing.values, lambda number: "NaN").count(b"NaN") == 3
+
+
+def test_wide_tables_tell_what_is_wrong(tmp_path):
+    with pytest.raises(InputError, match=r"Line 3 of .* has '1.2.3' in column 'b'"):
+        WideTable.read(put(tmp_path, "a.csv", "n,a,b\nx,1,2\ny,3,1.2.3\nz,1,2\n"))
+    with pytest.raises(InputError, match=r"Line 3 of .* has 2 columns where 3"):
+        WideTable.read(put(tmp_path, "b.csv", "n,a,b\nx,1,2\ny,3\n"))
+    with pytest.raises(InputError, match="line 2 is never closed"):
+        WideTable.read(put(tmp_path, "c.csv", 'n,a,b\n"x,1,2\n'))
+
+
+def test_a_wide_table_can_be_read(tmp_path):
+    text = "station,1990,1991,1992\n17,1,,3\n18,2,3,NA\n"
+    found, columns = tables.read(put(tmp_path, "a.csv", text), "station")
+    assert columns is None
+    assert entries(found) == {(17, "1990"): 1, (17, "1992"): 3, (18, "1990"): 2, (18, "1991"): 3}
+    assert tables.read(tmp_path / "a.csv")[0].shape == (2, 4)  # nothing says that 17 and 18 are names
+
+
+def test_written_tables_come_back(tmp_path):
+    columns = {"user": np.array(["a,b", 'q"']), "item": np.array([7, 8]), "rating": np.array([0.1, 1 / 3])}
+    for name in ("a.csv", "a.tsv", "a.parquet"):
+        tables.write(tmp_path / name, columns)
+        assert entries(tables.read(tmp_path / name)[0]) == {("a,b", 7): 0.1, ('q"', 8): 1 / 3}
+    with pytest.raises(InputError, match="should end in"):
+        tables.write(tmp_path / "a.xlsx", columns)
+    tables.write(tmp_path / "b.csv", {"x": np.array(["plain"]), "y": np.array([1.5])})
+    assert (tmp_path / "b.csv").read_text() == "x,y\nplain,1.5\n"
+
+
+@pytest.mark.slow
+def test_twenty_million_lines_in_two_gigabytes(tmp_path):
+    import subprocess
+    import sys
+
+    users, each = 20_000, 1000
+    with open(tmp_path / "a.csv", "w") as file:
+        file.write("user,item,rating\n")
+        for user in range(users):
+            file.writelines(f"{user},{(user + 7 * i) % 20011},{i % 5 + 1}\n" for i in range(each))
+    code = (
+        "import resource, sys; from lorank.tables import reading as tables\n"
+        "observations, _ = tables.read(sys.argv[1])\n"
+        "print(observations.nnz, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    out = subprocess.run([sys.executable, "-c", code, tmp_path / "a.csv"], capture_output=True, text=True, check=True)
+    entries_read, kilobytes = map(int, out.stdout.split()[-2:])
+    assert entries_read == users * each
+    assert kilobytes < 2 * 1024**2
