@@ -21,10 +21,9 @@ from lorank.regularizers import (
 )
 from lorank.results_table import Table
 from lorank.side_information.base import suits
-from lorank.solvers import DCA, GRALS, PALM, Alternating, GradientDescent, ProximalGradient, SoftImputeALS, Solver
-from lorank.solvers.gibbs import BPMF
+from lorank.solvers import BPMF, DCA, GRALS, PALM, Alternating, GradientDescent, ProximalGradient, SoftImputeALS, Solver
 
-Solvers = Mapping[str, Callable[[], Solver | BPMF]]
+Solvers = Mapping[str, Callable[[], Solver]]
 
 _FACTORED: Solvers = {
     "alternating": Alternating,
@@ -102,7 +101,7 @@ class Method:
         chosen = {name: value(lam) if callable(value) else value for name, value in chosen.items()}
         return self.regularizer(**({"lam": lam} if self.weighted else {}), **chosen)
 
-    def build_solver(self, name: str | Solver | BPMF, sides: tuple[Any, ...] = ()) -> Solver | BPMF:
+    def build_solver(self, name: str | Solver, sides: tuple[Any, ...] = ()) -> Solver:
         """The solver of this name; "auto" is the first that takes the given graphs and priors (`sides`) into account.
 
         One that is built already must be of a kind listed here.
