@@ -92,14 +92,14 @@ class Alternating(Solver):
             if following.objective <= state.objective:
                 return replace(following, previous=state.factors, sweeps=state.sweeps + 1, min_ridge=lower)
         sweeps = 1 if momentum > 0 else state.sweeps + 1
-        following = self._guarded_sweep(problem, state)
-        if following is None:
+        swept = self._guarded_sweep(problem, state)
+        if swept is None:
             turned, sweeps = _turned(problem, state), 1
-            following = self._guarded_sweep(problem, turned)
-            if following is None:
+            swept = self._guarded_sweep(problem, turned)
+            if swept is None:
                 gained = turned.objective < state.objective - ROUNDING * abs(state.objective)
                 return replace(turned if gained else state, stalled=True)
-        return replace(following, sweeps=sweeps, min_ridge=lower)
+        return replace(swept, sweeps=sweeps, min_ridge=lower)
 
     def finish(self, problem: FactoredProblem, state: AlternatingState) -> Factors:
         """The balanced factors, strongest direction first."""
