@@ -64,6 +64,7 @@ class Alternating(Solver):
     requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
     any_loss = True
     coupling: ClassVar[tuple[str, ...]] = ("energy", "covariance")
+    distributes = True
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)

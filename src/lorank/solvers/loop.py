@@ -56,6 +56,10 @@ class Solver(ABC):
     coupling: ClassVar[tuple[str, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
+    # Whether its answer is a set of posterior draws and not one optimum.
+    samples: ClassVar[bool] = False
+    # Whether it runs on lines that are kept elsewhere, in other processes or on disk.
+    distributes: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""

@@ -31,6 +31,7 @@ class PALM(Alternating):
 
     requires: ClassVar[tuple[str, ...]] = (*Alternating.requires, "exponents", "shrink_norms")
     coupling = ()
+    distributes = False
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         """Starts at the strongest directions of the data: weak columns die at once, so random ones might all do."""

@@ -36,6 +36,7 @@ class SoftImputeALS(Alternating):
     requires: ClassVar[tuple[str, ...]] = ("factored",)
     any_loss = False
     coupling = ()
+    distributes = False
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
         if start is None:

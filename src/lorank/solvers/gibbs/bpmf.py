@@ -69,6 +69,8 @@ class BPMF:
 
     # What a graph on rows or columns must have; see `Solver.coupling`.
     coupling: ClassVar[tuple[str, ...]] = ("energy",)
+    samples: ClassVar[bool] = True
+    distributes: ClassVar[bool] = False
 
     burn_in: int | None = None
     kept: int = 64

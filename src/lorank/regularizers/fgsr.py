@@ -1,7 +1,4 @@
-"""Regularizers on two factors: nuclear norm, NNFN and group-sparse, all through the k x k Grams.
-
-No singular value and no m x n array is ever formed: ||W H^T||_F^2 = <W^T W, H^T H>.
-"""
+"""Group-sparse regularizers of factors: whole columns of W and H are driven to 0."""
 
 from __future__ import annotations
 
@@ -11,90 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.regularizers.base import Factored, FloatArray, require
+from lorank.regularizers.base import Factored, FloatArray
 from lorank.regularizers.concave import SchattenP
-from lorank.regularizers.spectral import NNFN, Nuclear
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactoredNuclear(Factored):
-    """Factored nuclear norm, lam/2 * (||W||_F^2 + ||H||_F^2); lam = 0 is plain matrix factorization.
+class FactoredGSR(Factored):
+    """The factored group-sparse regularizer of power 1/2, a sum of the norms of the columns of both factors.
 
-    Its least value over all factors of X is lam * ||X||_*.
+        lam/2 * sum_j (||w_j||_2 + ||h_j||_2)
 
-    References
-    ----------
-    Srebro, Rennie, Jaakkola, "Maximum-margin matrix factorization", NeurIPS 2004.
-    """
-
-    def value(self, GW: FloatArray, GH: FloatArray) -> float:
-        return 0.5 * self.lam * float(np.trace(GW) + np.trace(GH))
-
-    def multipliers(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(lam I, lam I)."""
-        return _scaled_identity(self.lam, GW), _scaled_identity(self.lam, GH)
-
-    def majorizer(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(lam I, 0): the regularizer is this quadratic."""
-        return _scaled_identity(self.lam, GW), np.zeros_like(GW)
-
-    def spectral(self) -> Nuclear:
-        return Nuclear(lam=self.lam)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FactoredNNFN(Factored):
-    """Factored NNFN, lam/2 * (||W||_F^2 + ||H||_F^2) - theta * lam * ||W H^T||_F.
-
-    Not differentiable at W H^T = 0. There the subtracted norm is given the gradient 0, so W = H = 0 looks
-    stationary to a solver: start away from it.
+    Its least value over all factors of X is lam * sum_i sigma_i^(1/2), so whole columns are driven to 0.
 
     Parameters
     ----------
     lam : float
         The weight, finite and >= 0.
-    theta : float
-        How much of the Frobenius norm is given back, from 0 (factored nuclear norm) to 1 (the paper's NNFN).
-
-    References
-    ----------
-    Wang, Yao, Kwok, "A scalable, adaptive and sound nonconvex regularizer for low-rank matrix learning",
-    WWW 2021.
-    """
-
-    theta: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.theta <= 1, "theta", self.theta, "between 0 and 1")
-
-    def value(self, GW: FloatArray, GH: FloatArray) -> float:
-        ridge = 0.5 * float(np.trace(GW) + np.trace(GH))
-        return self.lam * (ridge - self.theta * _product_norm(GW, GH))
-
-    def multipliers(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(lam I - c GH, lam I - c GW) with c = theta * lam / ||W H^T||_F."""
-        c = self._pull(GW, GH)
-        return _scaled_identity(self.lam, GW) - c * GH, _scaled_identity(self.lam, GH) - c * GW
-
-    def majorizer(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(lam I, c GH): minus a norm is concave, so it lies below its tangent at W_old."""
-        return _scaled_identity(self.lam, GW), self._pull(GW, GH) * GH
-
-    def spectral(self) -> NNFN:
-        return NNFN(lam=self.lam, theta=self.theta)
-
-    def _pull(self, GW: FloatArray, GH: FloatArray) -> float:
-        """c = theta * lam / ||W H^T||_F, and 0 at W H^T = 0, where 0 is a subgradient of the norm."""
-        norm = _product_norm(GW, GH)
-        return self.theta * self.lam / norm if norm > 0 else 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class FactoredGSR(Factored):
-    """Factored group-sparse regularizer, lam/2 * sum_j (||w_j||_2 + ||h_j||_2) over the columns.
-
-    Its least value over all factors of X is lam * sum_i sigma_i^(1/2), so whole columns are driven to 0.
 
     References
     ----------
@@ -141,10 +70,17 @@ class FactoredGSR(Factored):
 
 @dataclass(frozen=True, kw_only=True)
 class FactoredGSRTwoThirds(Factored):
-    """The other published factored group-sparse regularizer, lam * sum_j (||w_j||_2 ||h_j||_2)^(2/3).
+    """The factored group-sparse regularizer of power 2/3, a sum of powers of products of column norms.
+
+        lam * sum_j (||w_j||_2 ||h_j||_2)^(2/3)
 
     It is the least value of lam * 2/3 * sum_j (||w_j||_2 + ||h_j||_2^2 / 2) over all scales s_j of w_j s_j and
     h_j / s_j, and its own least value over all factors of X is lam * sum_i sigma_i^(2/3).
+
+    Parameters
+    ----------
+    lam : float
+        The weight, finite and >= 0.
 
     References
     ----------
@@ -195,15 +131,6 @@ def group_sparse(lam: float, p: float) -> FactoredGSR | FactoredGSRTwoThirds:
         if math.isclose(p, power, rel_tol=1e-2):
             return kind(lam=lam)
     raise InputError(f"p must be 1/2 or 2/3 for the factored group-sparse regularizer, but it is {p!r}.")
-
-
-def _scaled_identity(scale: float, like: FloatArray) -> FloatArray:
-    return scale * np.eye(like.shape[0], dtype=like.dtype)
-
-
-def _product_norm(GW: FloatArray, GH: FloatArray) -> float:
-    """||W H^T||_F; rounding can leave <GW, GH> a little below 0 when the product is 0."""
-    return math.sqrt(max(float(np.sum(GW * GH)), 0.0))
 
 
 def _column_norms(gram: FloatArray) -> FloatArray:

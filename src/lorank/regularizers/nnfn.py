@@ -1,46 +1,30 @@
-"""The nuclear norm and what is made by subtracting a norm from it: NNFN and truncated l1-2."""
+"""The nuclear norm less another norm: NNFN, of singular values and of factors, and truncated l1-2."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
-from lorank.regularizers.base import Float64Array, FloatArray, Separable, Spectral, SpectralValue, require
-
-if TYPE_CHECKING:
-    from lorank.regularizers.factored import FactoredNuclear
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nuclear(Separable):
-    """The nuclear norm, lam * sum_i sigma_i: convex, and shrinks every singular value by the same amount.
-
-    References
-    ----------
-    Cai, Candes, Shen, "A singular value thresholding algorithm for matrix completion", SIAM J. Optim. 2010.
-    """
-
-    def penalty(self, sigma: Float64Array) -> Float64Array:
-        return self.lam * sigma
-
-    def threshold(self, step: float) -> float:
-        return step * self.lam
-
-    def shrink(self, sigma: Float64Array, step: float) -> Float64Array:
-        return sigma - step * self.lam
-
-    def factored(self) -> FactoredNuclear:
-        """The regularizer of factors whose least value over the factors of X is this one."""
-        from lorank.regularizers.factored import FactoredNuclear
-
-        return FactoredNuclear(lam=self.lam)
+from lorank.regularizers.base import (
+    Factored,
+    Float64Array,
+    FloatArray,
+    Spectral,
+    SpectralValue,
+    require,
+    scaled_identity,
+)
+from lorank.regularizers.nuclear import Nuclear
 
 
 @dataclass(frozen=True, kw_only=True)
 class NNFN(Spectral):
-    """Nuclear norm minus Frobenius norm, lam * (||sigma||_1 - theta * ||sigma||_2).
+    """NNFN, the nuclear norm minus the Frobenius norm.
+
+        lam * (||sigma||_1 - theta * ||sigma||_2)
 
     The larger a singular value, the less it is shrunk. At theta = 1 a matrix of rank one costs nothing,
     so the proximal point of anything but 0 has rank one or more: NNFN with theta = 1 never says "rank 0".
@@ -58,6 +42,8 @@ class NNFN(Spectral):
     WWW 2021.
     Lou, Yan, "Fast L1-L2 minimization via a proximal operator", J. Sci. Comput. 2018 (the prox).
     """
+
+    concave: ClassVar[bool] = True
 
     theta: float = 1.0
 
@@ -101,8 +87,60 @@ class NNFN(Spectral):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FactoredNNFN(Factored):
+    """NNFN of a product W H^T, as a function of its factors.
+
+        lam/2 * (||W||_F^2 + ||H||_F^2) - theta * lam * ||W H^T||_F
+
+    Not differentiable at W H^T = 0. There the subtracted norm is given the gradient 0, so W = H = 0 looks
+    stationary to a solver: start away from it.
+
+    Parameters
+    ----------
+    lam : float
+        The weight, finite and >= 0.
+    theta : float
+        How much of the Frobenius norm is given back, from 0 (factored nuclear norm) to 1 (the paper's NNFN).
+
+    References
+    ----------
+    Wang, Yao, Kwok, "A scalable, adaptive and sound nonconvex regularizer for low-rank matrix learning",
+    WWW 2021.
+    """
+
+    theta: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.theta <= 1, "theta", self.theta, "between 0 and 1")
+
+    def value(self, GW: FloatArray, GH: FloatArray) -> float:
+        ridge = 0.5 * float(np.trace(GW) + np.trace(GH))
+        return self.lam * (ridge - self.theta * _product_norm(GW, GH))
+
+    def multipliers(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lam I - c GH, lam I - c GW) with c = theta * lam / ||W H^T||_F."""
+        c = self._pull(GW, GH)
+        return scaled_identity(self.lam, GW) - c * GH, scaled_identity(self.lam, GH) - c * GW
+
+    def majorizer(self, GW: FloatArray, GH: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lam I, c GH): minus a norm is concave, so it lies below its tangent at W_old."""
+        return scaled_identity(self.lam, GW), self._pull(GW, GH) * GH
+
+    def spectral(self) -> NNFN:
+        return NNFN(lam=self.lam, theta=self.theta)
+
+    def _pull(self, GW: FloatArray, GH: FloatArray) -> float:
+        """c = theta * lam / ||W H^T||_F, and 0 at W H^T = 0, where 0 is a subgradient of the norm."""
+        norm = _product_norm(GW, GH)
+        return self.theta * self.lam / norm if norm > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class TruncatedL12(SpectralValue):
-    """Truncated l1-2, lam * (sum_{i > t} sigma_i - sqrt(sum_{i > t} sigma_i^2)), sigma descending.
+    """Truncated l1-2, NNFN of all singular values but the t largest.
+
+        lam * (sum_{i > t} sigma_i - sqrt(sum_{i > t} sigma_i^2)),   sigma descending
 
     It has no closed prox. It is a difference of convex functions,
 
@@ -123,7 +161,7 @@ class TruncatedL12(SpectralValue):
     2017.
     """
 
-    t: int
+    t: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,6 +170,10 @@ class TruncatedL12(SpectralValue):
     def value(self, sigma: FloatArray) -> float:
         tail = np.sort(np.asarray(sigma, dtype=np.float64))[::-1][self.t :]
         return float(self.lam * (np.sum(tail) - np.linalg.norm(tail)))
+
+    def with_threshold(self, threshold: float) -> Self:
+        """The same regularizer with lam = threshold, which is the threshold of its convex part."""
+        return replace(self, lam=threshold)
 
     def convex_part(self) -> Nuclear:
         """The part that DCA keeps: the nuclear norm with the same lam."""
@@ -154,3 +196,8 @@ class TruncatedL12(SpectralValue):
         if norm > 0:
             weights[self.t :] /= norm
         return weights
+
+
+def _product_norm(GW: FloatArray, GH: FloatArray) -> float:
+    """||W H^T||_F; rounding can leave <GW, GH> a little below 0 when the product is 0."""
+    return math.sqrt(max(float(np.sum(GW * GH)), 0.0))
