@@ -23,6 +23,7 @@ _HOME = {
     "load": "lorank.models.model_file",
     "methods": "lorank.registry",
     "recommend": "lorank.models.recommending",
+    "register": "lorank.registry",
     "save": "lorank.models.model_file",
     "sense": "lorank.estimators.sensing",
     "similar": "lorank.models.recommending",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from lorank.models.recommending import similar as similar
     from lorank.observations import Observations as Observations
     from lorank.registry import methods as methods
+    from lorank.registry import register as register
 
 
 def __getattr__(name: str) -> Any:

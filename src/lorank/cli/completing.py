@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.fitting import LamOption, MethodOption, RankOption, ThetaOption, number_or_auto, theta_for
+from lorank.cli.fitting import LamOption, RankOption
 from lorank.cli.maps import (
     NETCDF,
     DimOption,
@@ -18,6 +18,7 @@ from lorank.cli.maps import (
     VariableOption,
     fill_netcdf,
 )
+from lorank.cli.methods import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.terminal import DelimiterOption, HeaderOption, JsonOption, SeedOption, ThreadsOption, answer, say
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def complete(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the filled table goes.")],
     row: Annotated[str | None, typer.Option("--row", help="Column that names the rows, and holds no data.")] = None,
     method: MethodOption = "nnfn",
+    assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
     theta: ThetaOption = None,
@@ -56,11 +58,12 @@ def complete(
     A NetCDF file holds series at places with latitudes and longitudes: places that were never measured are filled from
     those around them, and the estimated error of each place is written beside.
     """
+    chosen = method_of(method, assignments)
     params = {
-        "method": method,
+        "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": number_or_auto(lam, "--lam", float),
-        "theta": theta_for(method, theta),
+        "theta": theta_for(chosen, theta),
         "random_state": seed,
         "n_jobs": threads,
     }

@@ -10,6 +10,7 @@ import typer
 
 from lorank.cli.folders import fit_folder
 from lorank.cli.following import Following
+from lorank.cli.methods import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.places import AddressOption, BackendOption, OutOfCoreOption, Place, WorkersOption, WorkFolderOption
 from lorank.cli.terminal import (
     Bar,
@@ -46,12 +47,8 @@ TableArgument = Annotated[
         help="csv, tsv or other text (also gz, xz, zip), parquet, npz, Matrix Market, NetCDF; or a folder of parquet."
     ),
 ]
-MethodOption = Annotated[str, typer.Option(help="A method's name; `lorank compare` tries several.")]
 RankOption = Annotated[str, typer.Option(help="Width of the factors, or auto.")]
 LamOption = Annotated[str, typer.Option(help="Weight of the regularizer, or auto.")]
-ThetaOption = Annotated[
-    str | None, typer.Option(help="From 0 (nuclear norm) to 1 (NNFN), or auto, which is NNFN's default.")
-]
 BiasesOption = Annotated[str, typer.Option(help="yes, no or auto: offsets of rows and columns.")]
 DuplicatesOption = Annotated[Duplicates, typer.Option(help="What becomes of a pair that comes twice.")]
 MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop after so long.")]
@@ -71,6 +68,7 @@ def fit(
     col: ColOption = None,
     value: ValueOption = None,
     method: MethodOption = "nnfn",
+    assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
     theta: ThetaOption = None,
@@ -113,11 +111,12 @@ def fit(
     is tuned then, on a path such as --lam 20,10,5, by the held-out entries.
     """
     place = Place.of(table, backend, out_of_core, workers, address, work_folder)
+    chosen = method_of(method, assignments)
     params = {
-        "method": method,
+        "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": _numbers(lam) if place.by_parts and "," in lam else number_or_auto(lam, "--lam", float),
-        "theta": theta_for(method, theta),
+        "theta": theta_for(chosen, theta),
         "biases": yes_no_auto(biases),
         "random_state": seed,
         "n_jobs": threads,
@@ -128,8 +127,8 @@ def fit(
     saved = checkpoint or Path(f"{output}.checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
-    if method == "bpmf":
-        _without_search(params)
+    if chosen.samples:
+        _without_search(method, params)
     from lorank.estimators import MatrixCompletion
     from lorank.files import check_place
     from lorank.models import model_file as models
@@ -181,12 +180,10 @@ def fit(
 
 
 def check_command(model: MatrixCompletion) -> None:
-    """Refuse a method that does not exist, or parameters that it cannot have."""
-    from lorank import registry
+    """Refuse parameters that a model cannot have."""
     from lorank.estimators.parameters import check_parameters
 
     try:
-        registry.find(model.method)
         check_parameters(model)
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
@@ -250,14 +247,17 @@ def _share(given: str) -> float:
     return share
 
 
-def _without_search(params: dict[str, Any]) -> None:
+def _without_search(method: str, params: dict[str, Any]) -> None:
     """What the sampler takes where a parameter is auto: it draws its own weights, and does not mind a rank too high."""
     usual = {"rank": 10, "biases": True, "lam": 1.0}
     params |= {name: value for name, value in usual.items() if params[name] == "auto"}
-    say("Nothing is searched for bpmf, which draws its own weights; it has rank 10 and biases unless they are given.")
+    given = "it has rank 10 and biases unless they are given"
+    say(f"Nothing is searched for {method}, which draws its own weights; {given}.")
 
 
 def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
+    from lorank import registry
+
     m, n = model.observations_.shape
     result = model.result_
     facts = {
@@ -266,8 +266,8 @@ def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
         "rows": m,
         "columns": n,
         "entries": model.observations_.nnz,
-        "method": model.method,
-        **vars(model.setting_),
+        "method": str(registry.find(model.method)),
+        **model.setting_.facts(),
         "status": result.status.name.lower(),
         "iterations": result.n_iter,
         "seconds": result.seconds,
@@ -283,24 +283,6 @@ def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
 
 def _numbers(text: str) -> list[float]:
     return [number_or_auto(part, "--lam", float) for part in text.split(",")]
-
-
-def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
-    """A number, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return kind(text)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise typer.BadParameter(f"give {what} or auto, not {text!r}.", param_hint=name) from None
-
-
-def theta_for(method: str, text: str | None) -> Any:
-    """What --theta says, or else "auto" for NNFN and its own default for any other method."""
-    if text is None:
-        return "auto" if method.startswith("nnfn") else None
-    return number_or_auto(text, "--theta", float)
 
 
 def yes_no_auto(text: str) -> Any:

@@ -29,7 +29,7 @@ def fit_folder(
     as_json: bool,
 ) -> None:
     """Fit all Parquet files of a folder, on Ray or out of core, and save the model as its name says."""
-    from lorank import distributed
+    from lorank import distributed, registry
     from lorank.errors import InputError
     from lorank.tables import arrays as matrices
     from lorank.tables import reading as tables
@@ -68,8 +68,8 @@ def fit_folder(
         "rows": m,
         "columns": n,
         "entries": model.entries,
-        "method": model.method,
-        **vars(model.setting),
+        "method": str(registry.find(model.method)),
+        **model.setting.facts(),
         "status": result.status.name.lower(),
         "iterations": result.n_iter,
         "seconds": result.seconds,

@@ -18,7 +18,10 @@ class Following:
     """Moves a bar, and says so if the fit goes on from a checkpoint, once that is accepted."""
 
     def __init__(self, bar: Bar, model: MatrixCompletion, resumed: Path | None) -> None:
+        from lorank import registry
+
         self.bar, self.model, self.resumed = bar, model, resumed
+        self.samples = registry.find(model.method).samples
         self.started = time.monotonic()
         self.iterations = 0
         self.before = self.widest = math.nan
@@ -47,7 +50,7 @@ class Following:
         """How far towards the tolerance: the logarithm of the objective's change falls about evenly."""
         tol, before, self.before = self.model.tol, self.before, progress.objective
         change = abs(before - progress.objective) / max(abs(before), 1e-300)
-        if self.model.method == "bpmf" or not (tol > 0 and change > 0):  # draws do not converge; NaN at first
+        if self.samples or not (tol > 0 and change > 0):  # draws do not converge; NaN at first
             return 0.0
         self.widest = max(change, tol) if math.isnan(self.widest) else self.widest
         return math.log(self.widest / max(change, tol)) / math.log(self.widest / tol) if self.widest > tol else 1.0

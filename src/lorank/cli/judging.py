@@ -9,6 +9,7 @@ import typer
 
 from lorank.cli.answers import pair_columns
 from lorank.cli.fitting import Duplicates, DuplicatesOption, TableArgument, read_table
+from lorank.cli.methods import SetOption, methods_of
 from lorank.cli.terminal import (
     Bar,
     ClipOption,
@@ -125,6 +126,7 @@ def compare(
     methods: Annotated[
         str, typer.Option(help="Names with commas between, or all.")
     ] = "nnfn,factored-nuclear,nuclear,mf",
+    assignments: SetOption = None,
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
@@ -152,12 +154,12 @@ def compare(
         ) from None
     import lorank
 
-    names = None if methods == "all" else [name.strip() for name in methods.split(",") if name.strip()]
+    chosen = methods_of(methods, assignments)
     observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
     with Bar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
-            names,
+            chosen,
             ranks=widths,
             trials=trials,
             budget=max_seconds,

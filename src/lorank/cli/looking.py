@@ -16,9 +16,11 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     if model.is_dir():
         inspect_shards(model, as_json)
         return
+    from lorank import registry
     from lorank.models import model_file as models
 
     fitted = models.load(model)
+    method = registry.find(fitted.method)
     m, n = fitted.observations_.shape
     result, seen = fitted.result_, fitted.observations_
     ids = ["positions" if side is None else str(side.values.dtype) for side in (seen.row_ids, seen.col_ids)]
@@ -30,8 +32,8 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         "row_ids": ids[0],
         "column_ids": ids[1],
         "entries": seen.nnz if seen.nnz else "not kept",
-        "method": fitted.method,
-        **vars(fitted.setting_),
+        "method": str(method),
+        **fitted.setting_.facts(),
         "rank_found": fitted.rank_,
         "singular_values": [round(float(s), 4) for s in fitted.singular_values_[:10]],
         "status": result.status.name.lower(),
@@ -40,7 +42,7 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
         "seconds": result.seconds,
         "objective": result.objective,
         "mean": fitted.mean_,
-        "intervals": fitted.calibration_ is not None or fitted.method == "bpmf",
+        "intervals": fitted.calibration_ is not None or method.samples,
         "trials": len(getattr(fitted, "tuning_", ())),
     }
     if hasattr(fitted, "columns_"):

@@ -21,7 +21,7 @@ from lorank.distributed.shards import check_target
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
 from lorank.observations import Lines, Observations
-from lorank.solvers import Alternating, Callback, Checkpoint, Stopping
+from lorank.solvers import Callback, Checkpoint, Stopping
 from lorank.tuning.setting import AUTO, Setting
 
 
@@ -31,7 +31,7 @@ def fit(
     row: str,
     col: str,
     value: str,
-    method: str = "nnfn",
+    method: Any = "nnfn",
     rank: int = 10,
     lam: float | Sequence[float] | str = 10.0,
     theta: float | None = None,
@@ -57,7 +57,7 @@ def fit(
     ----------
     folder : path of Parquet files, long tables with a row id, a column id and a value on each line
     row, col, value : names of those columns
-    method : "nnfn", "factored-nuclear" or "mf"
+    method : "nnfn", "factored-nuclear", "mf", or a factored regularizer of one's own
     rank, theta, biases, tol, max_iter, max_seconds, dtype : as for MatrixCompletion
     lam : float, a sequence of them, or "auto"
         A sequence is gone through from the largest down, each fit starting from the last; the one with the smallest
@@ -73,10 +73,9 @@ def fit(
         the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C.
     """
     chosen = registry.find(method)
-    if type(chosen.build_solver("auto")) is not Alternating:  # its subclasses need all entries at once
-        raise InputError(
-            f"Method {method!r} runs on one machine only; folders can be fitted by nnfn, factored-nuclear and mf."
-        )
+    if not chosen.distributes:
+        able = ", ".join(name for name, other in registry.CATALOGUE.items() if other.distributes)
+        raise InputError(f"Method {chosen.name!r} runs on one machine only; folders can be fitted by {able}.")
     automatic = isinstance(lam, str)
     if automatic and lam != AUTO:
         raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
@@ -117,7 +116,7 @@ def fit(
                     regularizer = chosen.build_regularizer(lam=weight, theta=theta)
                     return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
 
-                about = {"data": (files, entries, columns), "method": method, "rank": rank, "theta": theta}
+                about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
                 about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
                 about |= {"seed": seed, "dtype": dtype}
                 saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class DistributedModel:
     result: Result
     row_ids: Identifiers
     col_ids: Identifiers
-    method: str
+    method: Any
     setting: Setting
     mean: float
     entries: int

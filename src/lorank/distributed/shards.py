@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lorank import registry
 from lorank.distributed.parts import Part
 from lorank.distributed.seen import write_seen
 from lorank.distributed.sharded import ShardedModel
@@ -45,13 +46,15 @@ def save_shards(
     beside.mkdir(parents=True)
     try:
         factors, result = model.result.factors, model.result
+        method = registry.find(model.method)
         manifest: dict[str, Any] = {
             "format": FORMAT,
             "k": factors.k,
             "biased": factors.biased,
             "offset": float(factors.offset),
-            "method": model.method,
-            "setting": vars(model.setting),
+            "method": method.name,
+            "parameters": dict(method.given),
+            "setting": model.setting.facts(),
             "mean": model.mean,
             "entries": model.entries,
             "columns": list(model.columns),

@@ -8,8 +8,7 @@ from typing import Any
 
 from lorank.errors import InputError
 from lorank.problems import Problem
-from lorank.registry import Method
-from lorank.solvers import Alternating
+from lorank.registry import CATALOGUE, Method
 
 
 @contextmanager
@@ -39,7 +38,8 @@ def opened(backend: str, method: Method, solver: Any, problem: Problem) -> Itera
 
 def check_distributable(method: Method, solver: Any = "auto") -> None:
     """Refuse what needs all entries in one process."""
-    if type(method.build_solver("auto")) is not Alternating:  # its subclasses need all entries at once
-        raise InputError(f"Method {method.name!r} runs on one machine only; Ray runs nnfn, factored-nuclear and mf.")
-    if type(method.build_solver(solver)) is not Alternating:
+    if not method.distributes:
+        able = ", ".join(name for name, other in CATALOGUE.items() if other.distributes)
+        raise InputError(f"Method {method.name!r} runs on one machine only; those that need not are {able}.")
+    if not method.build_solver(solver).distributes:
         raise InputError(f"The solver {solver!r} runs on one machine only; Ray runs 'alternating'.")

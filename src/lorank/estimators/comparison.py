@@ -45,7 +45,7 @@ class Comparison(Table):
 
 def compare(
     X: Any,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[Any] | None = None,
     *,
     ranks: Sequence[int] = (5, 10),
     trials: int = 32,
@@ -67,7 +67,9 @@ def compare(
     Parameters
     ----------
     X : anything that MatrixCompletion.fit takes
-    methods : names of the catalogue; all by default
+    methods : names, methods, regularizers or their classes, as for MatrixCompletion; the whole catalogue by default
+        What a regularizer has as its own is kept, and lam and rank are searched; for a name or a class, the other
+        parameters are searched as well.
     ranks : ranks to try, where they fit the matrix
     trials : fits for each method, at most
     budget : seconds for each method's search
@@ -89,8 +91,7 @@ def compare(
         raise InputError(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
-    names = list(registry.CATALOGUE) if methods is None else list(methods)
-    chosen = [registry.find(name) for name in names]
+    chosen = [registry.find(method) for method in (registry.CATALOGUE if methods is None else methods)]
     rest, tested = observe(X).split(test, seed)
     parts = rest.split(validation / (1 - test), seed)
     usable = [rank for rank in ranks if rank <= min(rest.shape)]
@@ -98,7 +99,7 @@ def compare(
         raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {rest.shape[0]} x {rest.shape[1]}.")
     common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
     # A method without a weight has a fit for each rank.
-    expected = [trials if method.weighted else len(usable) for method in chosen]
+    expected = [trials if method.tunes else len(usable) for method in chosen]
     rows = []
     for index, method in enumerate(chosen):
         tell = None if on_trial is None else partial(_tell, on_trial, sum(expected[:index]), sum(expected))
@@ -134,13 +135,13 @@ def row_of(
         if tell is not None:
             tell(done)
         done += 1
-        model = MatrixCompletion(method.name, **parameters, **common, max_seconds=seconds).fit(train)
+        model = MatrixCompletion(**method.arguments(parameters), **common, max_seconds=seconds).fit(train)
         reached = -model.score(checked)
         if reached < best_error:
             best, best_error = model, reached
         return reached
 
-    row: dict[str, Any] = {"method": method.name}
+    row: dict[str, Any] = {"method": str(method)}
     started = time.perf_counter()
     try:
         found = search(error, method, ranks, lam_max(train, common["biases"]) / 2, trials, budget)

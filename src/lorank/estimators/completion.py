@@ -22,6 +22,7 @@ from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
 from lorank.models import folding, intervals, unseen
 from lorank.observations import Observations, observe
+from lorank.registry import find
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
 from lorank.solvers.gibbs import SampledResult
@@ -35,10 +36,11 @@ class MatrixCompletion(BaseEstimator):
 
     Parameters
     ----------
-    method : str
+    method : str, Method, regularizer, or class of regularizers
         A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default. "bpmf" draws
         from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the number of
-        sweeps, and a validation set is only watched.
+        sweeps, and a validation set is only watched. Parameters of a single method are set on it, as in
+        `method=SchattenP(p=0.5)`, whose lam does not count, and any regularizer of one's own will do.
     rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float or "auto"
@@ -47,11 +49,7 @@ class MatrixCompletion(BaseEstimator):
     theta : float or "auto", optional
         For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
-        of their own. None takes the method's default; a method without it refuses it, as for p and t.
-    p : float, optional
-        The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
-    t : int, optional
-        How many singular values truncated l1-2 leaves alone; less than the rank.
+        of their own. None takes the method's own; a method without it refuses it.
     loss : "squared", "huber", "logistic", or a Loss
         Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
@@ -97,7 +95,7 @@ class MatrixCompletion(BaseEstimator):
     rank_ : int
         How many of them are above a hundredth of the largest.
     setting_ : Setting
-        lam, rank, theta and biases that it was fitted with.
+        lam, rank, theta, biases and whatever else was searched that it was fitted with.
     tuning_ : Trials
         With "auto", what was tried: a table, with `.to_frame()` and `.plot()`.
     calibration_ : Calibration or None
@@ -114,12 +112,10 @@ class MatrixCompletion(BaseEstimator):
 
     def __init__(
         self,
-        method: str = "nnfn",
+        method: Any = "nnfn",
         rank: int | str = 10,
         lam: float | str = 10.0,
         theta: float | str | None = None,
-        p: float | None = None,
-        t: int | None = None,
         loss: str | losses.Loss = "squared",
         solver: Any = "auto",
         biases: bool | str = False,
@@ -141,8 +137,6 @@ class MatrixCompletion(BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
-        self.p = p
-        self.t = t
         self.loss = loss
         self.solver = solver
         self.biases = biases
@@ -193,7 +187,7 @@ class MatrixCompletion(BaseEstimator):
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
-        automatic = AUTO in (self.lam, self.rank, self.theta, self.biases)
+        automatic = AUTO in (self.lam, self.rank, self.theta, self.biases) or bool(find(self.method).automatic)
         check_fit_memory(self, observations, isinstance(validation, float) or (automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(validation, float):
@@ -296,7 +290,8 @@ class MatrixCompletion(BaseEstimator):
         """
         check_is_fitted(self)
         if not isinstance(self.result_, SampledResult):
-            raise InputError(f"Method {self.method!r} has no posterior; use method='bpmf' for standard deviations.")
+            name = find(self.method).name
+            raise InputError(f"Method {name!r} has no posterior; use method='bpmf' for standard deviations.")
         left, right = unseen.positions(self, rows, cols)
         return self.result_.posterior.std(left, right, noise, Workers(self.n_jobs))
 

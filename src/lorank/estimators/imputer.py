@@ -43,7 +43,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rank: int | str | None = None,
         lam: float | str = 1.0,
         theta: float | str | None = None,
-        method: str = "nnfn",
+        method: Any = "nnfn",
         tol: float = 1e-4,
         max_iter: int = 500,
         random_state: Any = 0,
@@ -64,8 +64,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         seen = ~np.isnan(X)
         if not seen.any():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
-        if not hasattr(registry.find(self.method).build_regularizer(lam=1.0, theta=None), "multipliers"):
-            raise InputError(f"Method {self.method!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
+        method = registry.find(self.method)
+        if not method.folds_in:
+            raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
         counts = np.maximum(seen.sum(axis=0), 1)
         self.center_ = np.where(seen, X, 0).sum(axis=0) / counts
         self.scale_ = np.sqrt((np.where(seen, X - self.center_, 0) ** 2).sum(axis=0) / counts)

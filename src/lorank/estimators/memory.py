@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lorank import registry
 from lorank.estimators.running import build_solver
 from lorank.linalg import padded_width
 from lorank.linalg.memory import check_memory
@@ -44,7 +45,7 @@ def fit_memory(model: MatrixCompletion, shape: tuple[int, int], entries: int, sp
     # By columns an entry is an index and a value, and where it stands by rows.
     each = 2 * index + item + (arrays + SPLITTING * splits) * item
     needed = entries * each + sum(shape) * (8 + copies * padded_width(rank) * item)
-    if isinstance(solver, BPMF):
+    if solver.samples:
         m, n = shape
         needed += (2 * m + n) * padded_width(solver.kept * (rank + 2 * bool(model.biases))) * item
     return int(needed)
@@ -57,6 +58,6 @@ def check_fit_memory(model: MatrixCompletion, observations: Observations, splits
     rank = "" if model.rank == AUTO else f" at rank {model.rank}"
     check_memory(
         needed,
-        f"Fitting {observations.nnz} entries of a {m} x {n} matrix{rank} by {model.method!r}",
+        f"Fitting {observations.nnz} entries of a {m} x {n} matrix{rank} by {registry.find(model.method).name!r}",
         "lower the rank or use float32",
     )

@@ -18,9 +18,9 @@ def check_parameters(model: MatrixCompletion) -> None:
     """Refuse what cannot be meant, in a sentence that names the parameter."""
     if model.rank != AUTO and (not isinstance(model.rank, Integral) or isinstance(model.rank, bool)):
         raise InputError(f"rank must be a whole number or 'auto'; got {model.rank!r}.")
-    for name in ("lam", "theta", "p", "t", "tol", "graph_weight"):
+    for name in ("lam", "theta", "tol", "graph_weight"):
         value = getattr(model, name)
-        optional = name in ("theta", "p", "t") and value is None
+        optional = name == "theta" and value is None
         automatic = name in ("lam", "theta") and value == AUTO
         if not (optional or automatic or isinstance(value, Real)):
             raise InputError(f"{name} must be a number; got {value!r}.")

@@ -17,7 +17,6 @@ from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping
-from lorank.solvers.gibbs import BPMF
 from lorank.tuning import path as tuning
 from lorank.tuning.record import Tell
 from lorank.tuning.setting import Setting, prepared
@@ -37,6 +36,7 @@ def checkpoint_of(
     if path is None:
         return None
     about = {name: value for name, value in model.get_params().items() if name not in LIMITS}
+    about["method"] = str(registry.find(model.method))
     about["data"] = f"{observations!r} {_checksum(observations)}"
     about["validation"] = None if held_out is None else f"{held_out!r} {_checksum(held_out)}"
     return Checkpoint(Path(path), about)
@@ -51,7 +51,7 @@ def build_problem(model: MatrixCompletion, observations: Observations, setting: 
     check_rank(setting.rank, observations.shape)
     loss = losses.find(model.loss)
     method = registry.find(model.method)
-    regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
+    regularizer = method.build_regularizer(setting.lam, **setting.of_method)
     sides = (None if side is None else side.scaled(model.graph_weight) for side in (model.row_graph, model.col_graph))
     shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
     return Problem(shown, regularizer, rank, weight, model.n_jobs, loss, *sides)
@@ -73,11 +73,12 @@ def tune(
 ) -> tuning.Tuned:
     """Choose whatever is "auto"."""
     seconds = None if model.max_seconds is None else model.max_seconds / 2
-    wanted = tuning.wanted(registry.find(model.method), model.lam, model.rank, model.theta, model.biases)
+    method = registry.find(model.method)
+    if method.samples:
+        raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
+    wanted = tuning.wanted(method, model.lam, model.rank, model.theta, model.biases)
     held_out = prepared(held_out, losses.find(model.loss))
     solver = build_solver(model)
-    if isinstance(solver, BPMF):
-        raise InputError(f"Method {model.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
 
     def problem(observations: Observations, setting: Setting) -> Problem:
         return build_problem(model, observations, setting)
@@ -106,7 +107,7 @@ def solve(
         "checkpoint": checkpoint,
         "seed": seed,
     }
-    if isinstance(solver, BPMF):
+    if solver.samples:
         limits: dict[str, Any] = {"sweeps": model.max_iter, "max_seconds": model.max_seconds, "n_jobs": model.n_jobs}
         limits["graphs"] = problem.added(False), problem.added(True)
         return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)

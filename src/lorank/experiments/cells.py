@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -90,9 +89,9 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     method, shapes = registry.find(cell.entry.method), cell.entry.shapes
     sides = cell.entry.sides if task.places is not None else ()
     if sides:
-        method, shapes = _with_sides(method, shapes, len(sides))
+        shapes = tuple(product(shapes or method.shapes, range(len(sides))))
+        method = _WithSides(**vars(method))
     common = {
-        "method": method.name,
         "tol": cell.budget.tol,
         "max_iter": cell.budget.max_iter,
         "random_state": cell.seed,
@@ -103,12 +102,12 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     made = [task.places.side(side) for side in sides] if task.places is not None else []
 
     def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        given = {**common, **parameters}
+        given = {**common, **method.arguments(parameters)}
         return given | {"row_graph": made[given.pop(SIDE)]} if made else given
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     if not made:
-        _warm_up(common, task.train)  # a graph belongs to all rows; its kernels are few and small
+        _warm_up({**common, "method": method}, task.train)  # a graph belongs to all rows; its kernels are few and small
 
     def validation_error(parameters: Mapping[str, Any], seconds: float) -> float:
         model = MatrixCompletion(**complete(parameters), max_seconds=seconds).fit(task.train)
@@ -141,13 +140,11 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     return row | {"parameters": _plain(described)}
 
 
-def _with_sides(method: Method, shapes: tuple[Any, ...] | None, count: int) -> tuple[Method, tuple[Any, ...]]:
-    """The method with one of the sides as a part of its second parameter: the search then goes through both."""
+class _WithSides(Method):
+    """A method with one of the sides as a part of its shape: a pair, so that a search goes through both."""
 
-    def at(strength: float, pair: Any) -> dict[str, Any]:
-        return {**method.at(strength, pair[0]), SIDE: pair[1]}
-
-    return replace(method, at=at), tuple(product(shapes or method.shapes, range(count)))
+    def at(self, strength: float, shape: Any = ()) -> dict[str, Any]:
+        return {**super().at(strength, shape[0]), SIDE: shape[1]}
 
 
 def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict[str, Any]:

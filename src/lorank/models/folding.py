@@ -57,7 +57,9 @@ def fold_in_rows(model: MatrixCompletion, observations: Observations, transposed
     fitted = fitted.transposed() if transposed else fitted
     setting = model.setting_
     method = registry.find(model.method)
-    regularizer: Any = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
+    regularizer: Any = method.build_regularizer(setting.lam, **setting.of_method)
+    if not method.folds_in:
+        raise InputError(f"Method {method.name!r} cannot take in new rows or columns; fit all of them together.")
     loss = losses.find(model.loss)
     prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
     problem = Problem(prepared, regularizer, fitted.k, setting.bias_weight, model.n_jobs, loss)

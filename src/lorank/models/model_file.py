@@ -33,10 +33,12 @@ from lorank.models.packing import (
 )
 from lorank.observations import Lines, Observations
 from lorank.observations.identifiers import Identifiers
+from lorank.registry import find
+from lorank.registry import saved as saved_method
 from lorank.solvers import Result
 from lorank.solvers.gibbs import SampledResult
 from lorank.solvers.result import History, Status
-from lorank.tuning.setting import Setting
+from lorank.tuning.setting import AUTO, Setting
 from lorank.tuning.trials import Trial, Trials
 from lorank.types import Array
 
@@ -79,6 +81,11 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
     about = {
         "written_by": f"lorank {lorank.__version__}",
         "params": _parameters(model),
+        # What JSON does not know is left open: who fits on with the model has to give it.
+        "parameters": {
+            name: AUTO if value is not None and _plain(value) is None else _plain(value)
+            for name, value in find(model.method).given
+        },
         "setting": {name: _plain(value) for name, value in vars(model.setting_).items()},
         "mean": float(model.mean_),
         "range": list(model.range_),
@@ -171,6 +178,8 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> MatrixCompletion:
         for side, size in (("row", len(W)), ("col", len(H)))
     }
     model = MatrixCompletion(**{str(name): value for name, value in about["params"].items()})
+    method = saved_method(str(model.method), about["parameters"])
+    model.method = str(model.method) if method.registered and not method.given else method
     lines = unpack_observations(arrays, factors.shape, W.dtype) if about["data"] else _no_lines(factors)
     seen = Observations(factors.shape, lines, ids["row"], ids["col"])
     calibration = None
@@ -214,6 +223,7 @@ def _parameters(model: MatrixCompletion) -> dict[str, Any]:
     """The parameters that JSON knows, a loss by its name; objects, such as a solver, come back as the default."""
     params = model.get_params(deep=False)
     names = [name for name, kind in losses.LOSSES.items() if type(params["loss"]) is kind]
+    params["method"] = find(model.method).name
     params["loss"] = names[0] if names else params["loss"]
     return {name: _plain(value) for name, value in params.items() if value is None or _plain(value) is not None}
 
@@ -221,6 +231,8 @@ def _parameters(model: MatrixCompletion) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A number, text or None as JSON knows it; of anything else, such as a random generator, nothing is kept."""
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
     return value if isinstance(value, (bool, int, float, str, type(None))) else None
 
 

@@ -9,21 +9,20 @@ A grid costs the product of its sides. A path costs a few fits, because:
   the next rank's search starts next to its end. Where the singular values then have a gap, the rank below it is tried.
 - A trial ends when a sweep hardly changes the held-out error, and before that if it cannot catch up with the best.
 
-theta, then lam between the steps, then biases are settled at the rank that was chosen.
+theta and other parameters of the method, then lam between the steps, then biases follow at that rank.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.linalg.narrowing import narrowed, without_biases
 from lorank.observations import Observations
@@ -46,7 +45,6 @@ FIRST_RANK = 4
 COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
 # Two weights closer than by this factor are one.
 NEAR = 1.05
-THETAS = (0.0, 0.5, 1.0)
 
 Build = Callable[[Observations, Setting], Problem]
 
@@ -59,6 +57,8 @@ class Wanted:
     rank: int | None
     theta: float | str | None
     biases: bool | None
+    # What is tried of the method's parameters that are searched, by name; the first one first.
+    searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,6 @@ def wanted(method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Want
     """What to search, from an estimator's parameters, any of them "auto"."""
     if theta == AUTO and "theta" not in method.parameters:
         theta = None
-    if theta == AUTO and not method.name.startswith("nnfn"):
-        raise InputError(
-            f"theta='auto' is for nnfn, where it lies between 0 and 1; give method {method.name!r} a number."
-        )
     if lam == AUTO and "lam" not in method.parameters and biases is False:
         lam = 1.0
     return Wanted(
@@ -86,6 +82,7 @@ def wanted(method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Want
         None if rank == AUTO else int(rank),
         theta if theta is None or theta == AUTO else float(theta),
         None if isinstance(biases, str) else bool(biases),
+        {name: method.candidates(name) for name in (("theta",) if theta == AUTO else ()) + method.automatic},
     )
 
 
@@ -120,7 +117,7 @@ def tune(
     stages = {
         "walk": 1 if fixed else 6,
         "rank": 7 if wanted.rank is None else 2 * (rank != wanted.rank),
-        "theta": 2 * (wanted.theta == AUTO),
+        "parameters": sum(len(values) - 1 for values in wanted.searched.values()),
         "lam": 0 if fixed else 2,
         "biases": int(wanted.biases is None),
     }
@@ -186,10 +183,12 @@ class _Search:
     def run(self, wanted: Wanted, rank: int, most: int, fixed: bool) -> Point:
         """All stages; the best point."""
         biases = wanted.biases is not False
-        theta = 0.5 if isinstance(wanted.theta, str) else wanted.theta
         self.record.begin("walk")
         top = wanted.lam if wanted.lam is not None else lam_max(self.train, biases)
-        best = self.walk(Setting(top, rank, theta, biases), fixed)
+        first = Setting(top, rank, None if isinstance(wanted.theta, str) else wanted.theta, biases)
+        for name, values in wanted.searched.items():
+            first = first.having(name, values[0])
+        best = self.walk(first, fixed)
         self.record.begin("rank")
         if wanted.rank is None:
             for factor in (2.0, 0.5):
@@ -200,9 +199,9 @@ class _Search:
             best = self.below_gap(best, fixed)
         elif rank != wanted.rank:
             best = self.around(_at_rank(best, wanted.rank, fixed), fixed, None)
-        self.record.begin("theta")
-        if wanted.theta == AUTO:
-            best = self.best_of(best, (replace(best.setting, theta=theta) for theta in THETAS))
+        self.record.begin("parameters")
+        for name, values in wanted.searched.items():
+            best = self.best_of(best, [best.setting.having(name, value) for value in values])
         self.record.begin("lam")
         if not fixed:
             best = self.between(best)
@@ -234,7 +233,7 @@ class _Search:
             self.interrupted = True
             self.record.cut_off()
         seconds = time.perf_counter() - began
-        trial = Trial(setting.lam, setting.rank, setting.theta, setting.biases, watch.error, result.n_iter, seconds)
+        trial = Trial.of(setting, watch.error, result.n_iter, seconds)
         return self.record.add(trial, Point(setting, watch.error, result))
 
     def walk(self, setting: Setting, fixed: bool) -> Point:

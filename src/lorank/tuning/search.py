@@ -120,7 +120,7 @@ def walk(
     """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
     # Each pair with another rank takes three fits: one, and a step down and up.
     paired = len(shapes) * (len(ranks) - 1)
-    length = max(3, (trials - 3 * paired) // 2 // len(shapes)) if method.weighted else 1
+    length = max(3, (trials - 3 * paired) // 2 // len(shapes)) if method.tunes else 1
     # From strong to weak: strong weights make quick fits, and a search may run out of time.
     places = list(product(enumerate(np.linspace(0.1, 0.9, length)), enumerate(shapes)))
     for (step, exponent), (turn, shape) in places[:trials]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from lorank.losses import Loss
 from lorank.observations import Observations
@@ -19,6 +20,33 @@ class Setting:
     rank: int
     theta: float | None
     biases: bool
+    # Values of the method's other parameters that were searched, as (name, value) pairs.
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON has lists only.
+        object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
+
+    @property
+    def of_method(self) -> dict[str, Any]:
+        """What the method is asked to have, by name; None is its own."""
+        return {"theta": self.theta, **dict(self.parameters)}
+
+    def having(self, name: str, value: Any) -> Setting:
+        """The same setting with another value of one of the method's parameters."""
+        if name == "theta":
+            return replace(self, theta=value)
+        return replace(self, parameters=tuple({**dict(self.parameters), name: value}.items()))
+
+    def facts(self) -> dict[str, Any]:
+        """All of it by name."""
+        return {
+            "lam": self.lam,
+            "rank": self.rank,
+            "theta": self.theta,
+            "biases": self.biases,
+            **dict(self.parameters),
+        }
 
     @property
     def bias_weight(self) -> float | None:
@@ -27,7 +55,8 @@ class Setting:
 
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "
-        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}"
+        own = "".join(f", {name}={value}" for name, value in self.parameters)
+        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}{own}"
 
 
 def prepared(observations: Observations, loss: Loss) -> Observations:

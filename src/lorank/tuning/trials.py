@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,22 @@ class Trial:
     sweeps: int
     seconds: float
     chosen: bool = False
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, setting: Setting, error: float, sweeps: int, seconds: float) -> Trial:
+        """The trial of a setting."""
+        same = setting.lam, setting.rank, setting.theta, setting.biases
+        return cls(*same, error, sweeps, seconds, parameters=setting.parameters)
 
     @property
     def setting(self) -> Setting:
-        return Setting(self.lam, self.rank, self.theta, self.biases)
+        return Setting(self.lam, self.rank, self.theta, self.biases, self.parameters)
+
+    def facts(self) -> dict[str, Any]:
+        """All of it by name, with a name for each of the method's own parameters."""
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parameters"}
+        return {**shown, **dict(self.setting.parameters)}
 
 
 class Trials(Sequence[Trial]):
@@ -60,17 +72,14 @@ class Trials(Sequence[Trial]):
 
     def choosing(self, setting: Setting) -> Trials:
         """The same table with the trial of this setting marked, or the one nearest to it in lam."""
-        same = [
-            i
-            for i, trial in enumerate(self)
-            if (trial.rank, trial.theta, trial.biases) == (setting.rank, setting.theta, setting.biases)
-        ]
+        same = [i for i, trial in enumerate(self) if replace(trial.setting, lam=setting.lam) == setting]
         best = min(same, key=lambda i: abs(np.log(self[i].lam / setting.lam)))
         return Trials([replace(trial, chosen=i == best) for i, trial in enumerate(self)])
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """The table as arrays by name."""
-        return {f.name: np.array([getattr(trial, f.name) for trial in self]) for f in fields(Trial)}
+        rows = [trial.facts() for trial in self]
+        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame, one line a trial."""
@@ -78,19 +87,20 @@ class Trials(Sequence[Trial]):
             import pandas as pd
         except ImportError:
             raise ImportError("A frame needs pandas: pip install pandas; or use .columns().") from None
-        return pd.DataFrame([asdict(trial) for trial in self], columns=[f.name for f in fields(Trial)])
+        return pd.DataFrame([trial.facts() for trial in self])
 
     def plot(self, ax: Any = None) -> Any:
         """Held-out error against lam, one line for each rank, theta and biases; the chosen one is circled."""
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(7, 4.5), layout="constrained")[1] if ax is None else ax
-        groups: dict[tuple[int, float | None, bool], list[Trial]] = {}
+        groups: dict[Setting, list[Trial]] = {}
         for trial in self:
-            groups.setdefault((trial.rank, trial.theta, trial.biases), []).append(trial)
-        for (rank, theta, biases), trials in groups.items():
+            groups.setdefault(replace(trial.setting, lam=1.0), []).append(trial)
+        for setting, trials in groups.items():
             trials = sorted(trials, key=lambda trial: trial.lam)
-            parts = [f"rank {rank}", *([] if theta is None else [f"theta {theta:g}"]), *(["biases"] if biases else [])]
+            own = [f"{name} {value:.3g}" for name, value in setting.of_method.items() if value is not None]
+            parts = [f"rank {setting.rank}", *own, *(["biases"] if setting.biases else [])]
             ax.plot([t.lam for t in trials], [t.error for t in trials], "o-", markersize=4, label=", ".join(parts))
         for trial in self:
             if trial.chosen:
@@ -104,6 +114,7 @@ class Trials(Sequence[Trial]):
         lines = [
             f"{t.lam:10.4g} {t.rank:5d} {_text(t.theta):>6} {t.biases!s:>6} {t.error:9.5f}"
             + f" {t.sweeps:6d} {t.seconds:8.3f}"
+            + "".join(f"  {name}={value}" for name, value in t.setting.parameters)
             + ("  <- chosen" if t.chosen else "")
             for t in self
         ]
