@@ -96,8 +96,8 @@ class Task:
     def completed(self, seen: np.ndarray, method: str, graph: Any, lam: float, theta: float = 1.0) -> np.ndarray:
         found = registry.find(method)
         given = {"lam": lam, "theta": theta} if method == "nnfn" else found.at(lam, found.shapes[0])
-        limits = {"max_iter": 100} if method == "bpmf" else {"tol": self.tol}
-        model = MatrixCompletion(method, self.rank, row_graph=graph, random_state=0, **given, **limits)
+        limits = {"max_iter": 100} if found.samples else {"tol": self.tol}
+        model = MatrixCompletion(**found.arguments(given), rank=self.rank, row_graph=graph, random_state=0, **limits)
         return model.fit(Observations.from_dense(seen)).result_.factors.dense()
 
     def laplacian(self, method: str) -> Fit:

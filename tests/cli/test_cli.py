@@ -320,3 +320,40 @@ def test_five_minutes_of_the_readme(tmp_path):
     assert "rmse" in outputs[2]
     assert outputs[3].count("user-0042") == 5
     assert (tmp_path / "predicted.csv").read_text().startswith("user,film,prediction,lower,upper\n")
+
+
+def test_parameters_of_a_method_are_set(run, model):
+    explicit = ["--method", "schatten-p", "--rank", "2", "--biases", "no"]
+    code, out, err = run("fit", "ratings.csv", "-o", "p.lorank", "--lam", "5", "--set", "p=0.7", *explicit, "--json")
+    assert code == 0, err
+    assert json.loads(out)["method"] == "schatten-p(p=0.7)"
+    assert json.loads(run("inspect", "p.lorank", "--json")[1])["method"] == "schatten-p(p=0.7)"
+    code, out, err = run("fit", "ratings.csv", "-o", "p.lorank", "--set", "p=auto", *explicit, "--json")
+    assert code == 0, err
+    assert json.loads(out)["p"] in (1 / 2, 2 / 3)
+    words = ["--methods", "mcp,truncated-l12", "--set", "t=0", "--ranks", "2", "--trials", 2, "--json"]
+    code, out, err = run("compare", "ratings.csv", *words)
+    assert code == 0, err
+    assert {row["method"] for row in json.loads(out)} == {"mcp", "truncated-l12(t=0)"}
+    Path("wide.csv").write_text("a,b,c\n1,2,3\n2,,6\n3,6,\n4,8,12\n")
+    words = ["--method", "schatten-p", "--set", "p=0.5", "--rank", 1, "--lam", 0.1]
+    assert run("complete", "wide.csv", "-o", "full.csv", *words)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "ratings.csv", "--set", "q=1"], "has no parameter q; it has lam and theta"),
+        (["fit", "ratings.csv", "--set", "theta"], "such as p=0.5"),
+        (["fit", "ratings.csv", "--set", "theta=x"], "give a number or auto"),
+        (["fit", "ratings.csv", "--set", "lam=3"], "lam is not set on a method"),
+        (["fit", "ratings.csv", "--method", "schatten-p", "--set", "p=2"], "p must be strictly between 0 and 1"),
+        (["fit", "ratings.csv", "--method", "lsp", "--set", "theta=auto"], "declares no values of theta to search"),
+        (["compare", "ratings.csv", "--methods", "mcp,fgsr", "--set", "t=1"], "there are theta, p"),
+        (["compare", "ratings.csv", "--methods", "svd"], "Unknown method"),
+    ],
+)
+def test_a_parameter_that_cannot_be_set_is_refused(run, words, said):
+    code, _, err = run(*words)  # before the table is looked for
+    assert code == 2
+    assert said in " ".join(err.replace("\u2502", " ").split())

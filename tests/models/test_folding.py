@@ -146,3 +146,10 @@ def test_unseen_positions(table):
         fit(holes).predict(60, 3)
     with pytest.raises(InputError, match="unseen must be"):
         fit(holes, unseen="guess")
+
+
+def test_a_sampled_model_takes_in_nothing_new(table):
+    holes, _ = table
+    model = MatrixCompletion("bpmf", rank=2, max_iter=10, random_state=0).fit(holes)
+    with pytest.raises(InputError, match="Method 'bpmf' cannot take in new rows or columns"):
+        model.fold_in(holes)

@@ -4,7 +4,9 @@ import errno
 import json
 import os
 import pickle
+from dataclasses import dataclass
 from datetime import date, datetime
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import safetensors.numpy
 import lorank
 from lorank import InputError
 from lorank.models import model_file as models
+from lorank.registry import CATALOGUE, find
+from lorank.regularizers import SchattenP
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +254,54 @@ def test_a_full_disk_leaves_the_old_model(fitted, tmp_path, monkeypatch, place):
         lorank.save(fitted, path, data=False)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.lorank"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(SchattenP):
+    weights: tuple[float, ...] = ()
+    name: ClassVar[str] = "own"
+
+
+def test_methods_come_back_with_their_parameters(table, tmp_path):
+    path = tmp_path / "a.lorank"
+
+    def back(method, **params):
+        lorank.save(
+            lorank.MatrixCompletion(method, rank=2, random_state=0, **{"lam": 1.0, **params}).fit(table[0]), path
+        )
+        return lorank.load(path)
+
+    assert back("schatten-p").method == "schatten-p"
+    assert find(back(SchattenP(p=0.7)).method).build_regularizer(2.0) == SchattenP(lam=2.0, p=0.7)
+    searched = back(find("schatten-p").having(p="auto"), lam="auto")
+    assert dict(searched.setting_.parameters)["p"] in (1 / 2, 2 / 3)
+    assert set(searched.tuning_.columns()["p"]) == {1 / 2, 2 / 3}
+    assert searched.fold_in(table[0][:3]).factors_[0].shape == (3, searched.factors_[0].shape[1])
+
+
+def test_a_regularizer_of_ones_own_must_be_registered_to_fit_on(table, tmp_path, monkeypatch):
+    model = lorank.MatrixCompletion(Own(p=0.7, weights=(1.0, 2.0)), rank=2, lam=1.0, random_state=0).fit(table[0])
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    np.testing.assert_array_equal(loaded.predict([0, 1], [2, 3]), model.predict([0, 1], [2, 3]))
+    assert loaded.complete().shape == table[0].shape
+    for extend in (loaded.partial_fit, loaded.fold_in):
+        with pytest.raises(InputError, match=r"Method 'own' is not registered.*call lorank.register"):
+            extend(table[0])
+    lorank.save(loaded, tmp_path / "b.lorank")
+    monkeypatch.setitem(CATALOGUE, "own", None)
+    lorank.register(Own)
+    again = lorank.load(tmp_path / "b.lorank")
+    for late in (loaded, again):
+        np.testing.assert_array_equal(late.fold_in(table[0]).factors_[0], model.fold_in(table[0]).factors_[0])
+
+
+def test_a_parameter_that_a_file_cannot_hold_is_asked_for(table, tmp_path, monkeypatch):
+    monkeypatch.setitem(CATALOGUE, "own", None)
+    lorank.register(Own)
+    method = Own(p=0.7, weights=np.ones(3))
+    lorank.save(lorank.MatrixCompletion(method, rank=2, lam=1.0, random_state=0).fit(table[0]), tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    with pytest.raises(InputError, match="Method 'own' needs a value of weights"):
+        loaded.fold_in(table[0])
+    assert loaded.set_params(method=method).fold_in(table[0]).factors_[0].shape[0] == len(table[0])

@@ -39,7 +39,7 @@ def test_finds_the_true_rank_and_the_error_of_the_best_fixed_setting(problem, tu
 
 def test_is_refitted_on_everything(problem, tuned):
     assert tuned.observations_.nnz == problem.train.nnz
-    again = MatrixCompletion(**vars(tuned.setting_), random_state=0).fit(problem.train)
+    again = MatrixCompletion(**tuned.setting_.facts(), random_state=0).fit(problem.train)
     assert problem.nmse(*tuned.factors_) == pytest.approx(problem.nmse(*again.factors_), rel=0.01)
 
 

@@ -231,8 +231,9 @@ def _parameters(model: MatrixCompletion) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A number, text or None as JSON knows it; of anything else, such as a random generator, nothing is kept."""
     value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+    if isinstance(value, (tuple, list)):
+        parts = [_plain(part) for part in value]
+        return None if any(new is None and old is not None for new, old in zip(parts, value)) else parts
     return value if isinstance(value, (bool, int, float, str, type(None))) else None
 
 

@@ -68,7 +68,8 @@ def register(method: Any, name: str | None = None) -> Method:
 def saved(name: str, values: dict[str, Any]) -> Method:
     """The method of a model file; one that is not registered here can be asked its name, but fits nothing."""
     known = CATALOGUE.get(name) or Method(name, "", None, (), {}, registered=False)
-    return replace(known, given=tuple(values.items()))
+    # JSON has lists only, and parameters are kept in tuples.
+    return replace(known, given=tuple((n, tuple(v) if isinstance(v, list) else v) for n, v in values.items()))
 
 
 def methods() -> Table:

@@ -26,6 +26,10 @@ class Trial:
     chosen: bool = False
     parameters: tuple[tuple[str, Any], ...] = ()
 
+    def __post_init__(self) -> None:
+        # JSON has lists only.
+        object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
+
     @classmethod
     def of(cls, setting: Setting, error: float, sweeps: int, seconds: float) -> Trial:
         """The trial of a setting."""
@@ -39,7 +43,7 @@ class Trial:
     def facts(self) -> dict[str, Any]:
         """All of it by name, with a name for each of the method's own parameters."""
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parameters"}
-        return {**shown, **dict(self.setting.parameters)}
+        return {**shown, **dict(self.parameters)}
 
 
 class Trials(Sequence[Trial]):
@@ -114,7 +118,7 @@ class Trials(Sequence[Trial]):
         lines = [
             f"{t.lam:10.4g} {t.rank:5d} {_text(t.theta):>6} {t.biases!s:>6} {t.error:9.5f}"
             + f" {t.sweeps:6d} {t.seconds:8.3f}"
-            + "".join(f"  {name}={value}" for name, value in t.setting.parameters)
+            + "".join(f"  {name}={value}" for name, value in t.parameters)
             + ("  <- chosen" if t.chosen else "")
             for t in self
         ]
