@@ -306,3 +306,15 @@ def test_a_method_of_which_only_the_name_is_known_fits_nothing(registry):
             build()
     register(ElasticNet, name="mine")
     assert find(unknown).build_regularizer(2.0) == ElasticNet(lam=2.0, ridge=0.5)
+
+
+def test_a_checkpoint_knows_the_method_by_all_but_its_lam(small_problem, tmp_path):
+    def fingerprint(method):
+        model = lorank.MatrixCompletion(method, rank=3)
+        return running.checkpoint_of(model, tmp_path / "a", small_problem.train, None).fingerprint["method"]
+
+    assert (
+        fingerprint(SchattenP(lam=2.0, p=0.7)) == fingerprint(find("schatten-p").having(p=0.7)) == "schatten-p(p=0.7)"
+    )
+    assert fingerprint(SchattenP(p=0.5)) != fingerprint(SchattenP(p=0.7))
+    assert fingerprint("nnfn") == "nnfn"

@@ -70,7 +70,11 @@ def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_p
     assert list(work.iterdir()) == []
 
 
-@pytest.mark.parametrize(("method", "theta"), [("nnfn", None), ("nnfn", 0.3), ("factored-nuclear", None), ("mf", None)])
+@pytest.mark.parametrize(
+    ("method", "theta"),
+    [("nnfn", None), ("nnfn", 0.3), ("factored-nuclear", None), ("mf", None), (FactoredNNFN(theta=0.3), None)],
+    ids=str,
+)
 def test_every_method_that_can_equals_its_local_fit(folder, entries, method, theta):
     params = {"rank": 2, "lam": 1.5, "theta": theta, "tol": 1e-9, "max_iter": 40}
     far = fit(folder, **NAMES, method=method, **params, backend="out-of-core")

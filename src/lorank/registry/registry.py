@@ -75,8 +75,9 @@ def saved(name: str, values: dict[str, Any]) -> Method:
 def methods() -> Table:
     """All methods: what each minimises, its parameters, what it can do, and what an iteration costs.
 
-    The columns scalable to convergence are A to D of the paper's table 1. A parameter is shown with its default, and
-    what a comparison tries in brackets. `print(lorank.methods())` shows it, `.to_frame()` gives a DataFrame.
+    The columns scalable to convergence are A to D of the paper's table 1, empty where nothing is known. A parameter is
+    shown with its default, and what a comparison tries in brackets. `print(lorank.methods())` shows it, `.to_frame()`
+    gives a DataFrame.
     """
     letters = {"scalable": "A", "adaptive": "B", "statistical": "C", "convergence": "D"}
     return Table(
@@ -85,7 +86,10 @@ def methods() -> Table:
                 "name": method.name,
                 "formula": method.formula,
                 "parameters": ", ".join(_text(parameter) for parameter in method.parameters.values()),
-                **{column: letter in method.guarantees for column, letter in letters.items()},
+                **{
+                    column: letter in method.guarantees if method.guarantees else None
+                    for column, letter in letters.items()
+                },
                 "samples": method.samples,
                 "distributes": method.distributes,
                 "folds_in": method.folds_in,
@@ -132,7 +136,9 @@ def _derived(kind: type) -> Method:
             f"{kind.__name__} is no regularizer yet: it lacks {', '.join(sorted(kind.__abstractmethods__))}."
         )
     name = getattr(kind, "name", kind.__name__)
-    formula = (inspect.getdoc(kind) or "").partition("\n")[0]
+    formula = (kind.__doc__ or "").strip().partition("\n")[0]
+    if formula.startswith(f"{kind.__name__}("):  # which dataclass writes where there is no docstring
+        formula = ""
     declared = tuple(_declared(own) for own in _own_fields(kind))
     proximal = SPECTRAL if getattr(kind, "concave", False) else MOMENTUM
     # A solver says which methods it asks of a regularizer.
