@@ -75,16 +75,12 @@ class PoisonedSolver:
 
     solver: object
     steps: int = 0
-    requires = ()
 
-    def check(self, problem):
-        pass
+    def __getattr__(self, name):
+        return getattr(self.solver, name)
 
-    def init(self, problem, start, seed):
-        return self.solver.init(problem, start, seed)
-
-    def finish(self, problem, state):
-        return self.solver.finish(problem, state)
+    def planned(self, max_iter):
+        return self
 
     def step(self, problem, state):
         self.steps += 1

@@ -42,7 +42,7 @@ def test_same_bits_as_the_local_fit(data, workers):
         start, ridge, pull = local.random_start(0), np.eye(4), 0.1 * np.ones((4, 4))
         for transposed in (False, True):
             factors = start.transposed() if transposed else start
-            expected, given = (p.solve_left(factors, ridge, pull, transposed) for p in (local, far))
+            expected, given = (p.ridge_regressions(factors, ridge, pull, transposed) for p in (local, far))
             np.testing.assert_array_equal(given[0], expected[0])
             assert given[1] == expected[1]
     shares = [sum(part.entries for part in run) for run in problem.engine._runs[ROWS]]

@@ -37,7 +37,7 @@ def test_solve_lines(dtype, k, biased):
     rng = np.random.default_rng(5)
     B = rng.standard_normal((k, k))
     ridge, pull = B @ B.T + np.eye(k), rng.standard_normal((k, k))
-    out, loss = problem.solve_left(factors, ridge, pull)
+    out, loss = problem.ridge_regressions(factors, ridge, pull)
     expected_loss = 0.0
     for i in range(13):
         j = np.flatnonzero(~np.isnan(X[i]))
@@ -113,7 +113,7 @@ def test_singular_lines_are_solved():
     seen = Observations.from_coo([0, 0, 1], [0, 1, 2], [1.0, 2.0, 3.0], (4, 4))
     problem = Problem(seen, FactoredNuclear(lam=0.0), 4, n_jobs=1)
     factors = random_factors(4, 4, 4, False, np.float64)
-    out, loss = problem.solve_left(factors, np.zeros((4, 4)))
+    out, loss = problem.ridge_regressions(factors, np.zeros((4, 4)))
     assert np.isfinite(out).all()
     assert loss < 1e-6
     assert not out[2:].any()
@@ -127,7 +127,7 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch):
     results = []
     for threads in (1, 2, 3, 7):
         problem = Problem(seen, FactoredNuclear(lam=1.0), 6, 1.0, n_jobs=threads)
-        solved = problem.solve_left(factors, np.eye(6))
+        solved = problem.ridge_regressions(factors, np.eye(6))
         slope = problem.gradient_left(factors)
         both = [slope.tobytes() for slope in problem.gradients(factors)]
         results.append(

@@ -42,7 +42,7 @@ def test_best_iterate_on_the_validation_set_is_kept(problem, small_problem):
     )
     errors = result.history.validation
     best = int(np.argmin(errors))
-    assert result.status is Status.STOPPED
+    assert result.status is Status.EARLY_STOPPED
     assert best == len(errors) - 4
     assert f"iteration {best + 1}" in result.message
     assert result.objective == result.history.objective[best]
@@ -64,7 +64,7 @@ def test_callbacks_see_progress_and_can_stop(problem):
 
     other = []
     result = solve(Alternating(), problem, seed=0, stopping=Stopping(tol=0), callbacks=[third, other.append])
-    assert result.status is Status.STOPPED
+    assert result.status is Status.EARLY_STOPPED
     assert [row.iteration for row in rows] == [1, 2, 3]
     assert len(other) == 3  # one callback's wish to stop does not keep the others from being called
 
@@ -84,7 +84,7 @@ def test_ctrl_c_gives_the_best_so_far(problem):
             raise KeyboardInterrupt
 
     result = solve(Alternating(), problem, seed=0, stopping=Stopping(tol=0), callbacks=[interrupt])
-    assert result.status is Status.STOPPED
+    assert result.status is Status.INTERRUPTED
     assert result.n_iter == 3
     assert "Interrupted" in result.message
     assert np.isfinite(result.objective)
@@ -119,7 +119,7 @@ def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regulariz
         callbacks=[interrupt],
         checkpoint=Checkpoint(path),
     )
-    assert cut.status is Status.STOPPED
+    assert cut.status is Status.INTERRUPTED
     assert path.exists()
     resumed = solve(
         solver, problem, seed=99, stopping=stopping, validation=small_problem.validation, checkpoint=Checkpoint(path)

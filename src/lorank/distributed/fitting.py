@@ -21,7 +21,7 @@ from lorank.distributed.shards import check_target
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
 from lorank.observations import Lines, Observations
-from lorank.solvers import Callback, Checkpoint, Stopping
+from lorank.solvers import Callback, Checkpoint, Status, Stopping
 from lorank.tuning.setting import AUTO, Setting
 
 
@@ -135,7 +135,7 @@ def fit(
         setting = Setting(fitted.lam, rank, theta, biases)
         names = (row, col, value)
         model = DistributedModel(fitted.result, prepared.row_ids, prepared.col_ids, method, setting, mean, known, names)
-        if output is not None and not fitted.result.message.startswith("Interrupted"):
+        if output is not None and fitted.result.status is not Status.INTERRUPTED:
             model.save(output, prepared.sides)
     return model
 

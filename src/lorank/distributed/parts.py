@@ -20,7 +20,6 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Lines
-from lorank.problems import solve_lines
 from lorank.types import Array
 
 # At most so many entries in a part (one line may have more), and at least so many parts where there are lines enough.
@@ -144,7 +143,9 @@ class Block:
         out, loss = np.empty((count, right.shape[1]), right.dtype), np.empty(count)
         for span, lines in self._each():
             own = np.ascontiguousarray(drag[span]) if drag.size else drag
-            out[span], loss[span] = solve_lines(lines, right, k, biased, offset, ridge, own, self.workers)
+            entries = (lines.pointers, lines.indices, lines.values)
+            found = kernels.solve_lines(*entries, right, k, biased, offset, ridge, own, self.workers)
+            out[span], loss[span] = found
         return out, loss
 
     def pulled(

@@ -88,7 +88,7 @@ def fit_path(
         found = Fitted(result, weight, _error(result))
         if best is None or found.error < best.error:
             best = found
-        cut_off = was_cut_off(result)
+        cut_off = was_cut_off(result, stopping.patience)
         if held_out is None or cut_off or (until_worse and found is not best):
             break
         start, spent = result.factors, spent + result.seconds
@@ -103,10 +103,13 @@ def fit_path(
     return best
 
 
-def was_cut_off(result: Result) -> bool:
+def was_cut_off(result: Result, patience: int) -> bool:
     """Whether a fit was ended by Ctrl-C, a callback or the time, rather than by its own rules."""
-    stopped = result.status is Status.STOPPED and not result.message.startswith("The validation error")
-    return stopped or result.status is Status.TIME_LIMIT
+    if result.status is not Status.EARLY_STOPPED:
+        return result.status in (Status.INTERRUPTED, Status.TIME_LIMIT)
+    # Stopped early for the validation error it has waited; otherwise a callback has asked for it.
+    errors = np.array(result.history.validation, float)
+    return not np.isfinite(errors).any() or len(errors) - 1 - int(np.nanargmin(errors)) < patience
 
 
 def _error(result: Result) -> float:

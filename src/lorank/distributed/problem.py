@@ -52,14 +52,17 @@ class BlockProblem(Problem):
 
     engine: Engine = field(kw_only=True)
 
-    def solve_lines(self, factors: Factors, ridge: Array, drag: Array, transposed: bool) -> tuple[Array, Array]:
+    def ridge_regressions(
+        self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+    ) -> tuple[Array, float]:
+        full, drag = self.line_terms(factors, ridge, pull)
         side = COLS if transposed else ROWS
-        shared = (factors.right, factors.k, self.biased, factors.offset, ridge)
+        shared = (factors.right, factors.k, self.biased, factors.offset, full)
         if drag.size:
-            out, loss = self.engine.run(side, "pulled", *shared, sliced=drag)
+            left, loss = self.engine.run(side, "pulled", *shared, sliced=drag)
         else:
-            out, loss = self.engine.run(side, "solve", *shared, drag)
-        return out, loss
+            left, loss = self.engine.run(side, "solve", *shared, drag)
+        return left, float(loss.sum())
 
 
 @dataclass(frozen=True)

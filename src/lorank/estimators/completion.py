@@ -25,7 +25,6 @@ from lorank.observations import Observations, observe
 from lorank.registry import find
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
-from lorank.solvers.gibbs import SampledResult
 from lorank.tuning.record import Tell
 from lorank.tuning.setting import AUTO, Setting
 from lorank.types import Array
@@ -289,9 +288,10 @@ class MatrixCompletion(BaseEstimator):
         Of method "bpmf": mean +- 1.645 std holds the truth 90 times in 100 if the model is right.
         """
         check_is_fitted(self)
-        if not isinstance(self.result_, SampledResult):
-            name = find(self.method).name
-            raise InputError(f"Method {name!r} has no posterior; use method='bpmf' for standard deviations.")
+        if self.result_.posterior is None:
+            raise InputError(
+                f"Method {find(self.method).name!r} has no posterior; use method='bpmf' for standard deviations."
+            )
         left, right = unseen.positions(self, rows, cols)
         return self.result_.posterior.std(left, right, noise, Workers(self.n_jobs))
 

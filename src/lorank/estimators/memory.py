@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,23 +11,11 @@ from lorank.estimators.running import build_solver
 from lorank.linalg import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
-from lorank.solvers import DCA, PALM, Alternating, ProximalGradient, SoftImputeALS
-from lorank.solvers.gibbs import BPMF
 from lorank.tuning.setting import AUTO
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion
 
-# What each kind of solver holds at once, as measured: padded factors, and arrays of a number for each entry beside the
-# entries by columns.
-HELD: dict[type, tuple[float, float]] = {
-    Alternating: (4.5, 0.0),
-    PALM: (8.0, 3.0),
-    SoftImputeALS: (6.0, 3.0),
-    ProximalGradient: (8.0, 12.0),
-    DCA: (9.5, 17.0),
-    BPMF: (6.0, 1.0),
-}
 # Arrays of a number for each entry that a held-out part costs: the entries that are left, and the draw of the others.
 SPLITTING = 5
 # The rank that is counted with if it is to be found.
@@ -36,19 +24,11 @@ USUAL_RANK = 10
 
 def fit_memory(model: MatrixCompletion, shape: tuple[int, int], entries: int, splits: bool = False) -> int:
     """Bytes that a fit allocates beside the observations themselves; `splits` if it holds out a part of them."""
-    solver: Any = build_solver(model)
     rank = USUAL_RANK if model.rank == AUTO else int(model.rank)
     item = np.dtype(model.dtype).itemsize
-    index = 4 if max(shape) <= np.iinfo(np.int32).max else 8
-    copies, arrays = next((HELD[kind] for kind in type(solver).__mro__ if kind in HELD), HELD[Alternating])
-    copies += 2 * (model.n_fits - 1)
-    # By columns an entry is an index and a value, and where it stands by rows.
-    each = 2 * index + item + (arrays + SPLITTING * splits) * item
-    needed = entries * each + sum(shape) * (8 + copies * padded_width(rank) * item)
-    if solver.samples:
-        m, n = shape
-        needed += (2 * m + n) * padded_width(solver.kept * (rank + 2 * bool(model.biases))) * item
-    return int(needed)
+    needed = build_solver(model).memory(shape, entries, rank, item, bool(model.biases))
+    others = 2 * (model.n_fits - 1) * sum(shape) * padded_width(rank)
+    return needed + (entries * SPLITTING * splits + others) * item
 
 
 def check_fit_memory(model: MatrixCompletion, observations: Observations, splits: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lorank import losses, registry, solvers
 from lorank.errors import InputError
@@ -16,7 +16,7 @@ from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.solvers import Callback, Checkpoint, Result, Stopping
+from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.tuning import path as tuning
 from lorank.tuning.record import Tell
 from lorank.tuning.setting import Setting, prepared
@@ -57,7 +57,7 @@ def build_problem(model: MatrixCompletion, observations: Observations, setting: 
     return Problem(shown, regularizer, rank, weight, model.n_jobs, loss, *sides)
 
 
-def build_solver(model: MatrixCompletion) -> Any:
+def build_solver(model: MatrixCompletion) -> Solver:
     """The solver that the model names, or the method's own for what it is asked."""
     sides = tuple(side for side in (model.row_graph, model.col_graph) if side is not None)
     return registry.find(model.method).build_solver(model.solver, sides)
@@ -100,17 +100,14 @@ def solve(
     """Fit once."""
     problem = build_problem(model, observations, setting)
     solver = build_solver(model)
-    shared: dict[str, Any] = {
-        "start": start,
-        "validation": None if held_out is None else prepared(held_out, problem.pointwise),
-        "callbacks": [*callbacks, ProgressLine(model.max_iter)] if model.verbose else callbacks,
-        "checkpoint": checkpoint,
-        "seed": seed,
-    }
-    if solver.samples:
-        limits: dict[str, Any] = {"sweeps": model.max_iter, "max_seconds": model.max_seconds, "n_jobs": model.n_jobs}
-        limits["graphs"] = problem.added(False), problem.added(True)
-        return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
-    stopping = Stopping(model.tol, model.max_iter, model.max_seconds)
     with opened(model.backend, registry.find(model.method), model.solver, problem) as placed:
-        return solvers.solve(solver, placed, stopping=stopping, **shared)
+        return solvers.solve(
+            solver,
+            placed,
+            start=start,
+            stopping=Stopping(model.tol, model.max_iter, model.max_seconds),
+            validation=None if held_out is None else prepared(held_out, problem.pointwise),
+            callbacks=[*callbacks, ProgressLine(model.max_iter)] if model.verbose else callbacks,
+            checkpoint=checkpoint,
+            seed=seed,
+        )

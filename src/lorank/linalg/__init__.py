@@ -1,7 +1,7 @@
 """Low-rank factors, the operator low rank + sparse, and its truncated SVD."""
 
 from lorank.linalg.balance import Frame, balance
-from lorank.linalg.factors import Factors, pad, padded_width
+from lorank.linalg.factors import Factors, effective_rank, narrowed, pad, padded_width, without_biases
 from lorank.linalg.operators import SparsePlusLowRank
 from lorank.linalg.truncated import TruncatedSVD, truncated_svd
 
@@ -11,7 +11,10 @@ __all__ = [
     "SparsePlusLowRank",
     "TruncatedSVD",
     "balance",
+    "effective_rank",
+    "narrowed",
     "pad",
     "padded_width",
     "truncated_svd",
+    "without_biases",
 ]

@@ -68,7 +68,7 @@ def fold_in_rows(model: MatrixCompletion, observations: Observations, transposed
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
     # For the squared loss the first step is the solution; others are reached by majorizing steps.
     for _ in range(1 if problem.squared else STEPS):
-        folded = replace(folded, left=problem.solve_left(folded, ridge)[0])
+        folded = replace(folded, left=problem.ridge_regressions(folded, ridge)[0])
     problem.workers.close()
     return folded
 

@@ -31,7 +31,6 @@ from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.solvers.gibbs import SampledResult
 from lorank.types import Array
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def half_width(model: MatrixCompletion, rows: Array, cols: Array, level: float) 
         raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
     if isinstance(losses.find(model.loss), losses.Logistic):
         raise InputError("There are no intervals for classes: the logistic loss predicts their probability already.")
-    if isinstance(model.result_, SampledResult):
+    if model.result_.posterior is not None:
         if (rows < 0).any() or (cols < 0).any():
             raise InputError("The posterior says nothing of rows or columns that it has not seen; leave them out.")
         std = model.result_.posterior.std(rows, cols, noise=True)

@@ -36,7 +36,6 @@ from lorank.observations.identifiers import Identifiers
 from lorank.registry import find
 from lorank.registry import saved as saved_method
 from lorank.solvers import Result
-from lorank.solvers.gibbs import SampledResult
 from lorank.solvers.result import History, Status
 from lorank.tuning.setting import AUTO, Setting
 from lorank.tuning.trials import Trial, Trials
@@ -61,7 +60,7 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
     path = Path(path)
     factors, seen = model.result_.factors, model.observations_
     arrays = {"W": factors.W, "H": factors.H}
-    posterior = model.result_.posterior if isinstance(model.result_, SampledResult) else None
+    posterior = model.result_.posterior
     if posterior is not None:
         # The room for draws that were not made stays behind.
         arrays = {name: side[:, : posterior.draws * posterior.width] for name, side in arrays.items()}
@@ -190,10 +189,9 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> MatrixCompletion:
         calibration = Calibration(scales[0], scales[1], scales[2], int(about["calibration"]))
     saved = dict(about["result"])
     shared = {"status": Status[saved.pop("status")], "history": History(**about["history"]), **saved}
-    if about.get("posterior") is None:
-        result = Result(factors, **shared)
-    else:
-        result = SampledResult(factors, posterior=unpack_posterior(about["posterior"], arrays, factors), **shared)
+    posterior = about.get("posterior")
+    shared["posterior"] = None if posterior is None else unpack_posterior(posterior, arrays, factors)
+    result = Result(factors, **shared)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no data; the saved one takes its place
         model._keep(seen, Setting(**about["setting"]), result, calibration)

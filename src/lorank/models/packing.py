@@ -10,7 +10,7 @@ import numpy as np
 from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Lines, Observations
-from lorank.solvers.gibbs.posterior import Posterior
+from lorank.solvers import Posterior
 from lorank.types import Array
 
 # How an id of a Python type is written as text, and read again.

@@ -10,9 +10,8 @@ from typing import Any
 from lorank.errors import InputError
 from lorank.side_information.base import suits
 from lorank.solvers import Solver
-from lorank.solvers.gibbs import BPMF
 
-Solvers = Mapping[str, Callable[[], Solver | BPMF]]
+Solvers = Mapping[str, Callable[[], Solver]]
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class Method:
             raise InputError(f"Method {self.name!r} needs a value of {' and '.join(lacking)}.")
         return self.regularizer(**({"lam": lam} if self.tunes else {}), **chosen)
 
-    def build_solver(self, name: str | Solver | BPMF, sides: tuple[Any, ...] = ()) -> Solver | BPMF:
+    def build_solver(self, name: str | Solver, sides: tuple[Any, ...] = ()) -> Solver:
         """The solver of this name; "auto" is the first that takes the given graphs and priors (`sides`) into account.
 
         One that is built already must be of a kind listed here.

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from lorank.linalg import Factors
-from lorank.linalg.narrowing import narrowed, without_biases
+from lorank.linalg import Factors, narrowed, without_biases
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.registry import Method
@@ -229,7 +228,7 @@ class _Search:
             callbacks=[watch],
             seed=self.seed,
         )
-        if result.status is Status.STOPPED and not watch.stopped:
+        if result.status is Status.INTERRUPTED:
             self.interrupted = True
             self.record.cut_off()
         seconds = time.perf_counter() - began
@@ -324,7 +323,6 @@ class _Watch:
     def __init__(self, problem: Problem, held_out: Observations, rival: float, least: int, deadline: float) -> None:
         self.problem, self.held_out, self.rival, self.least, self.deadline = problem, held_out, rival, least, deadline
         self.error = math.inf
-        self.stopped = False
 
     def __call__(self, progress: Progress) -> bool:
         before, self.error = self.error, self.problem.error(progress.factors, self.held_out)
@@ -332,5 +330,4 @@ class _Watch:
         settled = abs(gain) < SETTLED * self.error
         lost = self.error - PROSPECT * max(gain, 0.0) > (1 + BEHIND) * self.rival
         done = progress.iteration >= self.least and (settled or lost)
-        self.stopped = done or progress.iteration >= MOST_SWEEPS or time.perf_counter() > self.deadline
-        return self.stopped
+        return done or progress.iteration >= MOST_SWEEPS or time.perf_counter() > self.deadline

@@ -130,4 +130,6 @@ class Record:
 def _result(checkpoint: Checkpoint, index: int, trial: Trial) -> Result:
     arrays, about = checkpoint.arrays, checkpoint.carried["factors"].get(str(index))
     factors = NOT_KEPT if about is None else Factors(arrays[f"{index}.left"], arrays[f"{index}.right"], *about)
-    return Result(factors, math.nan, Status.STOPPED, "A trial of a search.", trial.sweeps, trial.seconds, History())
+    return Result(
+        factors, math.nan, Status.EARLY_STOPPED, "A trial of a search.", trial.sweeps, trial.seconds, History()
+    )

@@ -14,7 +14,7 @@ from lorank.problems import Problem
 from lorank.regularizers import NNFN, FactoredNNFN, FactoredNuclear, Nuclear
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import GRALS, Alternating, GradientDescent, ProximalGradient, Status, Stopping, solve
-from lorank.solvers.coupled import solve_half
+from lorank.solvers.half_steps import half_step
 
 TIGHT = Stopping(1e-10, 2000)
 
@@ -92,14 +92,14 @@ KINDS = ["dense", "sparse", "kernel", "time", "both"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_step_minimises_its_quadratic(field, kind, monkeypatch):
     """Against finite differences of loss + quadratic: the gradient by the free factor vanishes."""
-    monkeypatch.setattr("lorank.solvers.coupled.TOLERANCE", 1e-13)
-    monkeypatch.setattr("lorank.solvers.coupled.MAX_ITER", 500)
+    monkeypatch.setattr("lorank.solvers.half_steps.TOLERANCE", 1e-13)
+    monkeypatch.setattr("lorank.solvers.half_steps.MAX_ITER", 500)
     transposed = kind == "time"
     problem = problem_of(field, kind)
     factors = problem.random_start(1)
     factors = factors.transposed() if transposed else factors
     ridge = np.diag([0.3, 0.5, 0.7, 0.9])
-    left, loss = solve_half(problem, factors, ridge, None, transposed)
+    left, loss = half_step(problem, factors, ridge, None, transposed)
     solved = replace(factors, left=left)
 
     def value(W):
@@ -149,12 +149,12 @@ def test_complete_rows_take_one_iteration(field, monkeypatch):
     X, _, lat, lon = field
     whole = X.copy()
     whole[17:] = np.nan
-    monkeypatch.setattr("lorank.solvers.coupled.MAX_ITER", 1)
+    monkeypatch.setattr("lorank.solvers.half_steps.MAX_ITER", 1)
     for graph in (graphs(lat, lon)["kernel"], graphs(lat, lon)["dense"]):
         problem = Problem(Observations.from_dense(whole), FactoredNuclear(lam=0.3), 4, row_graph=graph)
         factors = problem.random_start(0)
-        once, loss = solve_half(problem, factors, np.eye(4))
-        twice, again = solve_half(problem, replace(factors, left=once), np.eye(4))
+        once, loss = half_step(problem, factors, np.eye(4))
+        twice, again = half_step(problem, replace(factors, left=once), np.eye(4))
         # The graph's is in single precision.
         np.testing.assert_allclose(once, twice, atol=1e-5)
         assert loss == pytest.approx(again)

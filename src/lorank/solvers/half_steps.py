@@ -1,6 +1,8 @@
-"""A half-step whose rows depend on each other through a graph or a kernel: one large linear system.
+"""Half-steps: the left factor given the right one.
 
-With H fixed, G_i = H_i^T H_i the normal equations of row i and M the regularizer's multiplier, the new W solves
+Without side information every row is a ridge regression of its own (`FactoredProblem.ridge_regressions`). A graph or a
+kernel ties the rows to each other, and the half-step is one large linear system. With H fixed, G_i = H_i^T H_i the
+normal equations of row i and M the regularizer's multiplier, the new W solves
 
     graph:   G_i w_i + gamma (L W)_i H^T H + w_i M = H_i^T o_i
     kernel:  W = C U,  C^T [G_i w_i]_i + U M = C^T [H_i^T o_i]_i
@@ -22,7 +24,7 @@ import scipy.linalg
 from lorank import kernels
 from lorank.linalg import Factors, pad
 from lorank.observations import Lines
-from lorank.problems import Problem
+from lorank.problems import FactoredProblem
 from lorank.side_information.base import Added, Whitened
 from lorank.types import Array
 
@@ -36,10 +38,10 @@ MAX_ITER = 40
 ROUNDING = 1e-14
 
 
-def solve_half(
-    problem: Problem, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+def half_step(
+    problem: FactoredProblem, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
 ) -> tuple[Array, float]:
-    """As `Problem.solve_left`, with the graphs and kernels of both sides.
+    """The left factor (padded) for a ridge and a pull on it, both k x k, and the loss there.
 
     The graph of the other side is a ridge on this one: gamma/2 tr(W^T L W H^T H) is 1/2 <H (gamma W^T L W), H>.
     """
@@ -48,16 +50,16 @@ def solve_half(
         H = factors.H.astype(np.float64)
         ridge = ridge + H.T @ other.dot(H)
     if graph is None and prior is None:
-        return problem.solve_left(factors, ridge, pull, transposed)
+        return problem.ridge_regressions(factors, ridge, pull, transposed)
     gram = problem.gram(factors.right, factors.k)
     if graph is not None:
-        return solve_graph(problem, graph, factors, gram, gram, ridge, pull, transposed)
+        return graph_half_step(problem, graph, factors, gram, gram, ridge, pull, transposed)
     assert prior is not None
-    return solve_whitened(problem, prior, factors, gram, ridge, pull, transposed)
+    return kernel_half_step(problem, prior, factors, gram, ridge, pull, transposed)
 
 
-def solve_graph(
-    problem: Problem,
+def graph_half_step(
+    problem: FactoredProblem,
     graph: Added,
     factors: Factors,
     gram: Array,
@@ -103,8 +105,8 @@ def graph_system(
     return system, precondition
 
 
-def solve_whitened(
-    problem: Problem,
+def kernel_half_step(
+    problem: FactoredProblem,
     prior: Whitened,
     factors: Factors,
     gram: Array,

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lorank.linalg import Factors
-from lorank.linalg.narrowing import narrowed, without_biases
+from lorank.linalg import Factors, narrowed, without_biases
 
 
 @pytest.fixture

@@ -11,10 +11,8 @@ it predicts and completes like any other. With biases a row is (w, a + offset, 1
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg import Factors, padded_width, truncated_svd
@@ -112,9 +110,7 @@ class Posterior:
     draws: int
     noise_variance: float
 
-    def std(
-        self, rows: Array, cols: Array, noise: bool = False, workers: kernels.Workers | None = None
-    ) -> npt.NDArray[Any]:
+    def std(self, rows: Array, cols: Array, noise: bool = False, workers: kernels.Workers | None = None) -> Array:
         """Posterior standard deviation of entries; with `noise`, that of a value observed there."""
         out = np.empty(len(rows))
         args = (rows, cols, self.mean.left, self.deviations, self.mean.right, self.width, self.draws, out)
