@@ -19,8 +19,9 @@ from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Stopping
 from lorank.solvers.gibbs import BPMF
 from lorank.tuning import path as tuning
-from lorank.tuning.record import Tell
+from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared
+from lorank.tuning.trial_log import OnTrial
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion
@@ -69,11 +70,11 @@ def tune(
     held_out: Observations,
     seed: int,
     checkpoint: Checkpoint | None = None,
-    tell: Tell | None = None,
-) -> tuning.Tuned:
+    on_trial: OnTrial | None = None,
+) -> Found:
     """Choose whatever is "auto"."""
     seconds = None if model.max_seconds is None else model.max_seconds / 2
-    wanted = tuning.wanted(registry.find(model.method), model.lam, model.rank, model.theta, model.biases)
+    space = tuning.Space.of(registry.find(model.method), model.lam, model.rank, model.theta, model.biases)
     held_out = prepared(held_out, losses.find(model.loss))
     solver = build_solver(model)
     if isinstance(solver, BPMF):
@@ -83,7 +84,7 @@ def tune(
         return build_problem(model, observations, setting)
 
     with one_blas_thread():
-        return tuning.tune(wanted, problem, solver, train, held_out, seed, seconds, checkpoint, tell)
+        return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
 
 
 def solve(

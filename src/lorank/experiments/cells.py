@@ -26,8 +26,8 @@ from lorank.observations import Observations
 from lorank.registry import Method
 from lorank.side_information.coordinates import sphere
 from lorank.solvers import Progress, Status
+from lorank.tuning.budgeted import budgeted_search
 from lorank.tuning.path import lam_max
-from lorank.tuning.search import search
 
 # What a search calls the position of a graph or prior among those of the entry.
 SIDE = "side"
@@ -120,7 +120,7 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     if cell.dataset.timing_only:
         parameters = {"rank": cell.dataset.ranks[0], **method.at(tasks.UNTUNED_STRENGTH, method.shapes[0])}
     else:
-        found = search(
+        found = budgeted_search(
             validation_error,
             method,
             cell.dataset.ranks,
@@ -131,7 +131,7 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
             cell.entry.graph_weights,
         )
         parameters = found.parameters
-        row |= {"validation": found.validation, "trials": found.trials, "search_seconds": found.seconds}
+        row |= {"validation": found.error, "trials": len(found.trials), "search_seconds": found.seconds}
         if found.out_of_time:
             row["reason"] = f"The search was out of time before all of its {cell.budget.trials} trials."
     row |= _final_fit(cell, task, complete(parameters))

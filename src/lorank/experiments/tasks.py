@@ -15,6 +15,8 @@ from lorank.observations import Observations
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.types import Array
 
+# The records say "zscore" and "anomaly", and a cell is known by what it was recorded under.
+NORMALISATIONS = {"none": "none", "zscore": "zscore-rows", "anomaly": "anomalies-trend"}
 # Strength at which data that are not tuned are fitted: of the order that ratings of this size choose.
 UNTUNED_STRENGTH = 20.0
 
@@ -105,7 +107,7 @@ def _stations(parameters: dict[str, Any], seed: int, folder: Path | None) -> Tas
     if since is not None:
         late = data.time >= np.datetime64(since)
         data = replace(data, values=data.values[:, late], time=data.time[late])
-    data = datasets.normalise(data, normalisation)
+    data = datasets.normalise(data, NORMALISATIONS[normalisation])
     train, validation, test = (
         data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed)
     )
