@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from lorank.experiments.figures import Chart
-from lorank.experiments.tables import NOTE, Table
+from lorank.experiments.report_tables import NOTE, ReportTable
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Section:
 
     name: str
     title: str
-    tables: Sequence[Table]
+    tables: Sequence[ReportTable]
     charts: Sequence[Chart]
     findings: Sequence[str]
 
@@ -60,11 +60,11 @@ def _section(section: Section) -> str:
     )
 
 
-def _kind(table: Table, index: int) -> str:
+def _kind(table: ReportTable, index: int) -> str:
     return ' class="note"' if table.columns[index] == NOTE else ""
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     table = table.without_empty_columns()
     head = "".join(
         f'<th scope="col" aria-sort="none"{_kind(table, index)}><button type="button">{escape(column)}</button></th>'

@@ -1,4 +1,4 @@
-"""One cell: load, search, fit, measure. It runs in a process of its own, which says what it found as a dictionary."""
+"""One cell of a table, that is one data set, method and seed: load, search, fit, measure; in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lorank import registry
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
-from lorank.experiments import tasks
+from lorank.experiments import data
 from lorank.experiments.baselines import BASELINES
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
@@ -53,7 +53,7 @@ def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
 
 def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
     started = time.perf_counter()
-    task = tasks.load(cell.dataset, cell.seed, folder)
+    task = data.load(cell.dataset, cell.seed, folder)
     row: dict[str, Any] = {"status": "ok", "reason": ""}
     row |= _interpolate(cell, task) if cell.entry.method in BASELINES else _complete(cell, task)
     # On a busy machine processor time says what wall time does not.
@@ -61,13 +61,13 @@ def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
     return row | spent | {"threads": available_cores()}
 
 
-def _interpolate(cell: Cell, task: tasks.Task) -> dict[str, Any]:
+def _interpolate(cell: Cell, task: data.Task) -> dict[str, Any]:
     """A baseline: all its settings on the validation places, then the best of them once more, with the clock."""
     if task.places is None:
         raise InputError(f"Method {cell.entry.method!r} needs rows that are places.")
     points = sphere(task.places.latitude, task.places.longitude)
     baseline = BASELINES[cell.entry.method]
-    errors = [tasks.rmse(baseline.fit(points, task.train, **s), task.validation) for s in baseline.settings]
+    errors = [data.rmse(baseline.fit(points, task.train, **s), task.validation) for s in baseline.settings]
     best = int(np.argmin(errors))
     before, started = reset_peak_memory(), time.perf_counter()
     answer = baseline.fit(points, task.train, **baseline.settings[best])
@@ -85,7 +85,7 @@ def _interpolate(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     }
 
 
-def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
+def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
     """A method of the catalogue: its search, then the fit that is reported."""
     method, shapes = registry.find(cell.entry.method), cell.entry.shapes
     sides = cell.entry.sides if task.places is not None else ()
@@ -114,11 +114,11 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
         model = MatrixCompletion(**complete(parameters), max_seconds=seconds).fit(task.train)
         if model.result_.status is Status.DIVERGED:
             return np.inf
-        return tasks.rmse(model.result_.factors, task.validation)
+        return data.rmse(model.result_.factors, task.validation)
 
     row: dict[str, Any] = {}
     if cell.dataset.timing_only:
-        parameters = {"rank": cell.dataset.ranks[0], **method.at(tasks.UNTUNED_STRENGTH, method.shapes[0])}
+        parameters = {"rank": cell.dataset.ranks[0], **method.at(data.UNTUNED_STRENGTH, method.shapes[0])}
     else:
         found = budgeted_search(
             validation_error,
@@ -150,7 +150,7 @@ def _with_sides(method: Method, shapes: tuple[Any, ...] | None, count: int) -> t
     return replace(method, at=at), tuple(product(shapes or method.shapes, range(count)))
 
 
-def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict[str, Any]:
+def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[str, Any]:
     """The fit that is reported, from a fresh start: its time, memory, path and test error."""
     curve: list[tuple[float, float]] = []
 
