@@ -18,7 +18,7 @@ import numpy as np
 
 from lorank import MatrixCompletion
 from lorank.datasets import movielens_1m, split, standardise, synthetic
-from lorank.experiments.data import least_squares_nmse
+from lorank.experiments.demo import least_squares_nmse
 
 SEEDS = range(5)
 

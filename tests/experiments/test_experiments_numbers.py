@@ -111,7 +111,7 @@ def test_tables_say_the_same_in_three_formats():
 
 def test_latex_is_escaped():
     line = (tables.Number("a"), tables.Number("b"))
-    odd = tables.latex([tables.ReportTable("odd", "50% of a_b & c^d #1 {x} ~ $ \\", ("method", "note"), (line,))])
+    odd = tables.latex([tables.Table("odd", "50% of a_b & c^d #1 {x} ~ $ \\", ("method", "note"), (line,))])
     assert r"50\% of a\_b \& c\textasciicircum{}d \#1 \{x\} \textasciitilde{} \$ \textbackslash{}" in odd
 
 

@@ -17,8 +17,7 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
-    from lorank.experiments.data import least_squares_nmse
-    from lorank.experiments.demo import Run, draw_demo, run_demo
+    from lorank.experiments.demo import Run, draw_demo, least_squares_nmse, run_demo
 
     console = Console()
     table = Table(title=f"Completing a {size} x {size} matrix of rank 5 from noisy entries")

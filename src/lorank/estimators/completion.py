@@ -25,6 +25,7 @@ from lorank.observations import Observations, observe
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
 from lorank.solvers.gibbs import SampledResult
+from lorank.tuning.held_out import setting_of
 from lorank.tuning.setting import AUTO, Setting
 from lorank.tuning.trial_log import OnTrial
 from lorank.types import Array
@@ -206,7 +207,7 @@ class MatrixCompletion(BaseEstimator):
         if automatic:
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
             tuned = running.tune(self, train, part, seed, saved, on_trial)
-            setting, self.tuning_, factors = Setting(**tuned.parameters), tuned.trials, tuned.result.factors
+            setting, self.tuning_, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
                 calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lorank import datasets
+from lorank.experiments.demo import least_squares_nmse
 from lorank.experiments.settings import Dataset
 from lorank.observations import Observations
 from lorank.side_information import GraphLaplacian, KernelPrior
@@ -72,12 +73,6 @@ def rmse(answer: Predictor, test: Observations) -> float:
     """Root mean squared error on the test entries."""
     difference = answer.predict(test.rows, test.cols).astype(np.float64) - test.values
     return float(np.sqrt(np.mean(difference**2)))
-
-
-def least_squares_nmse(entries: int, m: int, rank: int, noise: float) -> float:
-    """NMSE of least squares at the true rank: noise sqrt(d / (n - d)) / sqrt(k), d = 2 m k - k^2 free numbers."""
-    free = 2 * m * rank - rank**2
-    return float(noise * np.sqrt(free / (entries - free)) / np.sqrt(rank)) if entries > free else float("nan")
 
 
 def _synthetic(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:

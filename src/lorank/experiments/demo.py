@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lorank import plots
 from lorank.datasets import SyntheticProblem, synthetic
 from lorank.estimators import MatrixCompletion
-from lorank.experiments.data import least_squares_nmse
 from lorank.solvers import Progress
 
 # What is compared: its name, its method and its solver; Algorithm 1 as the paper has it, but for momentum.
@@ -39,6 +37,12 @@ class Run:
     iterations: int
     sigma: npt.NDArray[Any]
     curve: tuple[list[float], list[float]] = field(repr=False)
+
+
+def least_squares_nmse(entries: int, m: int, rank: int, noise: float) -> float:
+    """NMSE of least squares at the true rank: noise sqrt(d / (n - d)) / sqrt(k), d = 2 m k - k^2 free numbers."""
+    free = 2 * m * rank - rank**2
+    return float(noise * np.sqrt(free / (entries - free)) / np.sqrt(rank))
 
 
 def run_demo(
@@ -84,6 +88,8 @@ def _best_run(problem: SyntheticProblem, name: str, rank: int, seed: int) -> Run
 
 def draw_demo(problem: SyntheticProblem, runs: list[Run], path: Path) -> None:
     """Three panels: NMSE against time, spectra against the truth, shrinkage of every regularizer."""
+    from lorank import plots
+
     m, k = problem.W.shape
     drawn, (errors, spectra, shrinkage) = plots.figure(3)
     curves = {f"{run.name}, rank {run.rank}": run.curve for run in runs}

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from lorank.experiments.figures import Chart
-from lorank.experiments.report_tables import NOTE, ReportTable
+from lorank.experiments.report_tables import NOTE, Table
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Section:
 
     name: str
     title: str
-    tables: Sequence[ReportTable]
+    tables: Sequence[Table]
     charts: Sequence[Chart]
     findings: Sequence[str]
 
@@ -60,11 +60,11 @@ def _section(section: Section) -> str:
     )
 
 
-def _kind(table: ReportTable, index: int) -> str:
+def _kind(table: Table, index: int) -> str:
     return ' class="note"' if table.columns[index] == NOTE else ""
 
 
-def _table(table: ReportTable) -> str:
+def _table(table: Table) -> str:
     table = table.without_empty_columns()
     head = "".join(
         f'<th scope="col" aria-sort="none"{_kind(table, index)}><button type="button">{escape(column)}</button></th>'

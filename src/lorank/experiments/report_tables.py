@@ -21,7 +21,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class ReportTable:
+class Table:
     """A title, the names of its columns, and its lines."""
 
     name: str
@@ -29,7 +29,7 @@ class ReportTable:
     columns: tuple[str, ...]
     lines: tuple[tuple[Number, ...], ...]
 
-    def without_empty_columns(self) -> ReportTable:
+    def without_empty_columns(self) -> Table:
         """For readers: the paper has no numbers for some data, and often there is nothing to note."""
         kept = [i for i in range(len(self.columns)) if i == 0 or any(line[i].text for line in self.lines)]
         columns = tuple(self.columns[i] for i in kept)
@@ -56,13 +56,13 @@ COLUMNS = (
 )
 
 
-def build(suite: Suite, summary: dict[str, list[Line]]) -> list[ReportTable]:
+def build(suite: Suite, summary: dict[str, list[Line]]) -> list[Table]:
     """One table for each data set that has records."""
     titles = {dataset.name: f"{dataset.group}. {dataset.label}" for dataset in suite.datasets}
     fill = {"metric": f"test {suite.metric}", "reference": "factored NNFN"}
     columns = tuple(column.format(**fill) for column in COLUMNS)
     return [
-        ReportTable(f"{suite.name}-{name}", titles[name], columns, tuple(_numbers(line) for line in lines))
+        Table(f"{suite.name}-{name}", titles[name], columns, tuple(_numbers(line) for line in lines))
         for name, lines in summary.items()
     ]
 
@@ -106,7 +106,7 @@ def written(value: float, form: str = ".3g") -> str:
     return f"{float(text):.0f}" if "e+" in text else text
 
 
-def markdown(tables: Sequence[ReportTable]) -> str:
+def markdown(tables: Sequence[Table]) -> str:
     """GitHub's tables; the best are bold."""
     parts = []
     for table in (table.without_empty_columns() for table in tables):
@@ -119,7 +119,7 @@ def markdown(tables: Sequence[ReportTable]) -> str:
     return "\n".join(parts)
 
 
-def latex(tables: Sequence[ReportTable]) -> str:
+def latex(tables: Sequence[Table]) -> str:
     """A booktabs table each, without the notes."""
     parts = []
     for table in (table.without_empty_columns() for table in tables):
@@ -137,7 +137,7 @@ def latex(tables: Sequence[ReportTable]) -> str:
     return "\n".join(parts)
 
 
-def as_csv(tables: Sequence[ReportTable]) -> str:
+def as_csv(tables: Sequence[Table]) -> str:
     """All tables in one, the first column says which; numbers in full."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -1,11 +1,12 @@
-"""The judge of a warm-started search: one fit, followed on held-out entries and ended as soon as it has said enough."""
+"""The judge of a warm-started search: one fit, followed on held-out entries and ended early."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lorank.linalg.narrowing import without_biases
 from lorank.observations import Observations
@@ -23,6 +24,11 @@ BEHIND, PROSPECT = 1e-3, 4.0
 LEAST_SWEEPS, LEAST_WARM_SWEEPS, MOST_SWEEPS = 5, 2, 20
 
 Build = Callable[[Observations, Setting], Problem]
+
+
+def setting_of(parameters: Mapping[str, Any]) -> Setting:
+    """What a model is fitted with, from the parameters of a trial."""
+    return Setting(**parameters)
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class HeldOutJudge:
     seed: int
 
     def __call__(self, candidate: Candidate) -> Judgement:
-        setting, start = Setting(**candidate.parameters), candidate.start
+        setting, start = setting_of(candidate.parameters), candidate.start
         deadline = time.perf_counter() + candidate.seconds
         problem = self.build(self.train, setting)
         if start is not None and start.biased and not setting.biases:
@@ -70,13 +76,8 @@ class _Follow:
     """Follows the held-out error of a trial, and ends it when it is flat or has lost, or time is up."""
 
     def __init__(self, problem: Problem, held_out: Observations, to_beat: float, least: int, deadline: float) -> None:
-        self.problem, self.held_out, self.to_beat, self.least, self.deadline = (
-            problem,
-            held_out,
-            to_beat,
-            least,
-            deadline,
-        )
+        self.problem, self.held_out = problem, held_out
+        self.to_beat, self.least, self.deadline = to_beat, least, deadline
         self.error = math.inf
         self.stopped = False
         self.status, self.reason = TrialStatus.FINISHED, ""

@@ -10,14 +10,14 @@ A grid costs the product of its sides. A path costs a few fits, because:
 - A trial ends when a sweep hardly changes the held-out error, and before that if it cannot catch up with the best
   (`lorank.tuning.held_out`).
 
-theta, then lam between the steps, then biases are chosen at the rank that was found.
+Parameters of the method (theta), then lam between the steps, then biases are chosen at the rank that was found.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,29 +42,34 @@ FIRST_RANK = 4
 COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
 # Two weights closer than by this factor are one.
 NEAR = 1.05
-# Values of theta between which nnfn chooses; the path begins with the middle one.
-THETAS = (0.0, 0.5, 1.0)
+# Values of theta among which nnfn chooses.
+THETAS = (0.5, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched: None for a lam, rank or biases to choose, and the values of theta to choose among.
+    """What is searched.
 
-    Without such values theta is given; None is the method's default.
+    Attributes
+    ----------
+    lam, rank, biases : None for one that is to be chosen
+    theta : as it is given; None is the method's default
+    searched : mapping
+        Values among which the method's own parameters are chosen, by name; the path begins with the first of each.
     """
 
     lam: float | None = None
     rank: int | None = None
     theta: float | None = None
     biases: bool | None = None
-    thetas: tuple[float, ...] = ()
+    searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Space:
         """From an estimator's parameters, any of them "auto"."""
-        thetas: tuple[float, ...] = ()
+        searched: dict[str, tuple[Any, ...]] = {}
         if theta == AUTO and "theta" in method.parameters:
-            thetas = THETAS
+            searched["theta"] = THETAS
             if not method.name.startswith("nnfn"):
                 message = (
                     f"theta='auto' is for nnfn, where it lies between 0 and 1; give method {method.name!r} a number."
@@ -77,7 +82,7 @@ class Space:
             None if rank == AUTO else int(rank),
             None if theta is None or theta == AUTO else float(theta),
             None if isinstance(biases, str) else bool(biases),
-            thetas,
+            searched,
         )
 
 
@@ -133,7 +138,7 @@ def lam_max(observations: Observations, centred: bool) -> float:
 
 
 class _WarmPath:
-    """The strategy: lam down at a small rank, then the rank, theta, lam between the steps, and biases."""
+    """The strategy: lam down at a small rank, then the rank, other parameters, lam between the steps, and biases."""
 
     def __init__(self, space: Space, train: Observations, search: Search) -> None:
         self.space, self.train, self.search = space, train, search
@@ -145,7 +150,7 @@ class _WarmPath:
             {
                 "walk": 1 if self.fixed else 6,
                 "rank": 7 if space.rank is None else 2 * (self.first_rank != space.rank),
-                "theta": 2 * bool(space.thetas),
+                "parameters": sum(len(values) - 1 for values in space.searched.values()),
                 "lam": 0 if self.fixed else 2,
                 "biases": int(space.biases is None),
             }
@@ -155,10 +160,10 @@ class _WarmPath:
         """All stages; the best fit."""
         space, begin = self.space, self.search.log.begin
         biases = space.biases is not False
-        theta = space.thetas[len(space.thetas) // 2] if space.thetas else space.theta
         begin("walk")
         top = space.lam if space.lam is not None else lam_max(self.train, biases)
-        best = self.walk({"lam": top, "rank": self.first_rank, "theta": theta, "biases": biases})
+        given = {"lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
+        best = self.walk({**given, **{name: values[0] for name, values in space.searched.items()}})
         begin("rank")
         if space.rank is None:
             for factor in (2.0, 0.5):
@@ -171,8 +176,9 @@ class _WarmPath:
             best = self.below_gap(best)
         elif self.first_rank != space.rank:
             best = self.around(self.at_rank(best, space.rank))
-        begin("theta")
-        best = self.best_of(best, ({**best.parameters, "theta": theta} for theta in space.thetas))
+        begin("parameters")
+        for name, values in space.searched.items():
+            best = self.best_of(best, [{**best.parameters, name: value} for value in values])
         begin("lam")
         if not self.fixed:
             best = self.between(best)

@@ -20,7 +20,7 @@ from lorank.solvers import Checkpoint, History, Result, Status
 from lorank.tuning.trials import Trial
 
 # Stands for the fit of a trial that no later one starts from.
-_NOT_SAVED = Result(Factors.of(np.empty((0, 0)), np.empty((0, 0))), math.nan, Status.STOPPED, "", 0, 0.0, History())
+_NOT_SAVED = Result(Factors.of(np.empty((0, 0)), np.empty((0, 0))), math.nan, Status.MAX_ITER, "", 0, 0.0, History())
 
 # Called with how many trials are done, and how many there will be, as far as one can say.
 OnTrial = Callable[[int, int], None]
