@@ -33,7 +33,7 @@ FIT = ["--rank", "8", "--lam", "0.01", "--theta", "1", "--biases", "no", "--tol"
     [
         ({"module": "solvers.loop", "name": "History", "method": "append", "count": 3}, FIT),
         ({"module": "solvers.loop", "name": "History", "method": "append", "count": 30}, []),  # within a trial
-        ({"module": "tuning.record", "name": "Record", "method": "settle", "count": 1}, []),  # after the last
+        ({"module": "tuning.trial_log", "name": "TrialLog", "method": "finish", "count": 1}, []),  # after the last
     ],
     ids=["fit", "trial", "settled"],
 )

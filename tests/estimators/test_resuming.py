@@ -6,7 +6,7 @@ import pytest
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
 from lorank.solvers import Checkpoint, alternating
-from lorank.tuning.record import Record
+from lorank.tuning.trial_log import TrialLog
 
 AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
 
@@ -85,7 +85,7 @@ def test_cut_off_after_the_search(train, whole, tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Record, "settle", interrupt)
+    monkeypatch.setattr(TrialLog, "finish", interrupt)
     with pytest.raises(KeyboardInterrupt):
         MatrixCompletion(**AUTO, random_state=0).fit(train, checkpoint=path)
     monkeypatch.undo()

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from lorank.errors import InputError
-from lorank.experiments import tables
+from lorank.experiments import report_tables as tables
 from lorank.experiments.findings import findings, floor_check, order_check
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
 from lorank.experiments.statistics import Line, comparable, summarise

@@ -18,7 +18,7 @@ def reproduce(
     resume: Annotated[bool, typer.Option("--resume/--fresh", help="Go on with the records in --out.")] = True,
 ) -> None:
     """Run the paper's experiments, or go on with them, and write tables, figures and report.html."""
-    from lorank.experiments.command import reproduce
+    from lorank.experiments.reproduce import reproduce
 
     for path in reproduce(experiment, quick=quick, data=data, out=out, seeds=seeds, methods=methods, resume=resume):
         print(path)

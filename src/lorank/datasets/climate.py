@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lorank.datasets import noaa, text
 from lorank.datasets.location import Folder, Source, find, find_all, open_bytes
-from lorank.datasets.stations import Normalisation, StationData, normalise
+from lorank.datasets.stations import StationData, normalise
 from lorank.errors import InputError
 
 LITERATURE = "the code of Bahadori, Yu and Liu (https://github.com/Eng-RSMY/MultiSourceTemporal, folder data)"
@@ -51,7 +51,7 @@ Element = Literal["tavg", "tmax", "tmin", "prcp"]
 def gas(
     variable: str = "CO2",
     folder: Folder | None = None,
-    normalisation: Normalisation = "none",
+    normalisation: str = "none",
     months: int | None = 144,
 ) -> StationData:
     """Monthly greenhouse gases and weather at 125 places of North America.
@@ -63,7 +63,8 @@ def gas(
     variable : a column of the file: CO2, CH4, CO, H2, WET, CLD, VAP, PRE, FRS, DTR, TMN, TMP, TMX, GLO, ETR,
         ETRN, DIR, UV.
     folder : where the file is; see `lorank.datasets.location`.
-    normalisation : "none", "zscore" or "anomaly"; see `normalise`. It sees only the months asked for.
+    normalisation : a name such as "none", "zscore-rows" or "anomalies-trend"; see `normalise`. It sees only the months
+        asked for.
     months : how many from January 1990; the paper's 1990-2001 are 144, None is all 156.
 
     References

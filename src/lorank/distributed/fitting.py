@@ -132,7 +132,7 @@ def fit(
                     seed,
                 )
                 mean, known = first.mean, first.nnz
-        setting = Setting(fitted.lam, rank, theta, biases)
+        setting = Setting(fitted.parameters["lam"], rank, theta, biases)
         names = (row, col, value)
         model = DistributedModel(fitted.result, prepared.row_ids, prepared.col_ids, method, setting, mean, known, names)
         if output is not None and fitted.result.status is not Status.INTERRUPTED:

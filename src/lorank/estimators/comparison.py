@@ -17,9 +17,10 @@ from lorank.estimators.completion import MatrixCompletion
 from lorank.observations import Observations, observe
 from lorank.registry import Method
 from lorank.results_table import Table
+from lorank.tuning.budgeted import budgeted_search
 from lorank.tuning.path import lam_max
-from lorank.tuning.record import Tell
-from lorank.tuning.search import FAILURES, search
+from lorank.tuning.search import FAILURES
+from lorank.tuning.trial_log import OnTrial
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,11 @@ def compare(
     tol: float = 1e-4,
     biases: bool = False,
     n_jobs: int | None = None,
-    on_trial: Tell | None = None,
+    on_trial: OnTrial | None = None,
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
-    The search is the same for all (`lorank.tuning.search`): a logarithmic path of strengths for each rank and
+    The search is the same for all (`lorank.tuning.budgeted`): a logarithmic path of strengths for each rank and
     each value of the method's second parameter, then ever smaller steps around the best. A method that fails or runs
     out of time is a row with the reason.
 
@@ -107,7 +108,7 @@ def compare(
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
 
 
-def _tell(on_trial: Tell, before: int, expected: int, done: int) -> None:
+def _tell(on_trial: OnTrial, before: int, expected: int, done: int) -> None:
     if before + done:
         on_trial(before + done, expected)
 
@@ -144,7 +145,7 @@ def row_of(
     row: dict[str, Any] = {"method": str(method)}
     started = time.perf_counter()
     try:
-        found = search(error, method, ranks, lam_max(train, common["biases"]) / 2, trials, budget)
+        found = budgeted_search(error, method, ranks, lam_max(train, common["biases"]) / 2, trials, budget)
     except FAILURES as problem:
         row |= dict.fromkeys(("error", "validation", "rank", "seconds"))
         row |= {"search": time.perf_counter() - started, "trials": 0, "parameters": None}
@@ -152,11 +153,11 @@ def row_of(
     assert best is not None
     return row | {
         "error": -best.score(tested),
-        "validation": found.validation,
+        "validation": found.error,
         "rank": best.rank_,
         "seconds": best.result_.seconds,
         "search": found.seconds,
-        "trials": found.trials,
+        "trials": len(found.trials),
         "parameters": found.parameters,
-        "reason": f"out of time after {found.trials} of {trials} trials" if found.out_of_time else "",
+        "reason": f"out of time after {len(found.trials)} of {trials} trials" if found.out_of_time else "",
     }

@@ -25,8 +25,9 @@ from lorank.observations import Observations, observe
 from lorank.registry import find
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
-from lorank.tuning.record import Tell
+from lorank.tuning.held_out import setting_of
 from lorank.tuning.setting import AUTO, Setting
+from lorank.tuning.trial_log import OnTrial
 from lorank.types import Array
 
 
@@ -161,7 +162,7 @@ class MatrixCompletion(BaseEstimator):
         start: MatrixCompletion | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
-        on_trial: Tell | None = None,
+        on_trial: OnTrial | None = None,
     ) -> MatrixCompletion:
         """Fit the observed entries of X.
 
@@ -199,7 +200,7 @@ class MatrixCompletion(BaseEstimator):
         if automatic:
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
             tuned = running.tune(self, train, part, seed, saved, on_trial)
-            setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
+            setting, self.tuning_, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
                 calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:

@@ -18,8 +18,9 @@ from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.tuning import path as tuning
-from lorank.tuning.record import Tell
+from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared
+from lorank.tuning.trial_log import OnTrial
 
 if TYPE_CHECKING:
     from lorank.estimators.completion import MatrixCompletion
@@ -69,14 +70,14 @@ def tune(
     held_out: Observations,
     seed: int,
     checkpoint: Checkpoint | None = None,
-    tell: Tell | None = None,
-) -> tuning.Tuned:
+    on_trial: OnTrial | None = None,
+) -> Found:
     """Choose whatever is "auto"."""
     seconds = None if model.max_seconds is None else model.max_seconds / 2
     method = registry.find(model.method)
     if method.samples:
         raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
-    wanted = tuning.wanted(method, model.lam, model.rank, model.theta, model.biases)
+    space = tuning.Space.of(method, model.lam, model.rank, model.theta, model.biases)
     held_out = prepared(held_out, losses.find(model.loss))
     solver = build_solver(model)
 
@@ -84,7 +85,7 @@ def tune(
         return build_problem(model, observations, setting)
 
     with one_blas_thread():
-        return tuning.tune(wanted, problem, solver, train, held_out, seed, seconds, checkpoint, tell)
+        return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
 
 
 def solve(

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from lorank.experiments.figures import Chart
-from lorank.experiments.tables import NOTE, Table
+from lorank.experiments.report_tables import NOTE, Table
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from lorank.registry import saved as saved_method
 from lorank.solvers import Result
 from lorank.solvers.result import History, Status
 from lorank.tuning.setting import AUTO, Setting
-from lorank.tuning.trials import Trial, Trials
+from lorank.tuning.trials import Trials
 from lorank.types import Array
 
 FORMAT = 1
@@ -89,7 +89,7 @@ def save(model: MatrixCompletion, path: str | Path, *, data: bool = True) -> Non
         "mean": float(model.mean_),
         "range": list(model.range_),
         "calibration": None if calibration is None else int(calibration.count),
-        "tuning": [list(map(_plain, vars(trial).values())) for trial in getattr(model, "tuning_", ())],
+        "tuning": model.tuning_.rows() if hasattr(model, "tuning_") else [],
         "offset": float(factors.offset),
         "posterior": None if posterior is None else pack_posterior(posterior, arrays),
         "ids": kinds,
@@ -198,7 +198,7 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> MatrixCompletion:
     low, high = about["range"]
     model.mean_, model.range_ = float(about["mean"]), (float(low), float(high))
     if about["tuning"]:
-        model.tuning_ = Trials([Trial(*row) for row in about["tuning"]])
+        model.tuning_ = Trials.from_rows(about["tuning"])
     if about["columns"] is not None:
         model.columns_ = tuple(str(name) for name in about["columns"])
     return model

@@ -10,11 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from lorank import datasets
+from lorank.experiments.demo import least_squares_nmse
 from lorank.experiments.settings import Dataset
 from lorank.observations import Observations
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.types import Array
 
+# The records say "zscore" and "anomaly", and a cell is known by what it was recorded under.
+NORMALISATIONS = {"none": "none", "zscore": "zscore-rows", "anomaly": "anomalies-trend"}
 # Strength at which data that are not tuned are fitted: of the order that ratings of this size choose.
 UNTUNED_STRENGTH = 20.0
 
@@ -72,12 +75,6 @@ def rmse(answer: Predictor, test: Observations) -> float:
     return float(np.sqrt(np.mean(difference**2)))
 
 
-def least_squares_nmse(entries: int, m: int, rank: int, noise: float) -> float:
-    """NMSE of least squares at the true rank: noise sqrt(d / (n - d)) / sqrt(k), d = 2 m k - k^2 free numbers."""
-    free = 2 * m * rank - rank**2
-    return float(noise * np.sqrt(free / (entries - free)) / np.sqrt(rank)) if entries > free else float("nan")
-
-
 def _synthetic(parameters: dict[str, Any], seed: int, folder: Path | None) -> Task:
     problem = datasets.synthetic(**parameters, seed=seed)
     rank, noise = problem.W.shape[1], parameters.get("noise", 0.1)
@@ -105,7 +102,7 @@ def _stations(parameters: dict[str, Any], seed: int, folder: Path | None) -> Tas
     if since is not None:
         late = data.time >= np.datetime64(since)
         data = replace(data, values=data.values[:, late], time=data.time[late])
-    data = datasets.normalise(data, normalisation)
+    data = datasets.normalise(data, NORMALISATIONS[normalisation])
     train, validation, test = (
         data.observations(part) for part in datasets.split_locations(len(data.station), seed=seed)
     )

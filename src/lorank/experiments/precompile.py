@@ -1,4 +1,4 @@
-"""Imported by the server process of the runner only: a tiny fit of each kind, so that every cell has its code loaded.
+"""Imported by the server process of the runner alone: a tiny fit of each kind, so that cells find their code compiled.
 
 On one thread: a process with threads cannot be forked safely.
 """
@@ -7,7 +7,7 @@ import warnings
 
 from lorank.datasets import synthetic
 from lorank.estimators import MatrixCompletion
-from lorank.experiments import cells as cells
+from lorank.experiments import run_cell as run_cell
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""One cell: load, search, fit, measure. It runs in a process of its own, which says what it found as a dictionary."""
+"""One cell of a table, that is one data set, method and seed: load, search, fit, measure; in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lorank import registry
 from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
-from lorank.experiments import tasks
+from lorank.experiments import data
 from lorank.experiments.baselines import BASELINES
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
@@ -25,8 +25,8 @@ from lorank.observations import Observations
 from lorank.registry import Method
 from lorank.side_information.coordinates import sphere
 from lorank.solvers import Progress, Status
+from lorank.tuning.budgeted import budgeted_search
 from lorank.tuning.path import lam_max
-from lorank.tuning.search import search
 
 # What a search calls the position of a graph or prior among those of the entry.
 SIDE = "side"
@@ -52,7 +52,7 @@ def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
 
 def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
     started = time.perf_counter()
-    task = tasks.load(cell.dataset, cell.seed, folder)
+    task = data.load(cell.dataset, cell.seed, folder)
     row: dict[str, Any] = {"status": "ok", "reason": ""}
     row |= _interpolate(cell, task) if cell.entry.method in BASELINES else _complete(cell, task)
     # On a busy machine processor time says what wall time does not.
@@ -60,13 +60,13 @@ def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
     return row | spent | {"threads": available_cores()}
 
 
-def _interpolate(cell: Cell, task: tasks.Task) -> dict[str, Any]:
+def _interpolate(cell: Cell, task: data.Task) -> dict[str, Any]:
     """A baseline: all its settings on the validation places, then the best of them once more, with the clock."""
     if task.places is None:
         raise InputError(f"Method {cell.entry.method!r} needs rows that are places.")
     points = sphere(task.places.latitude, task.places.longitude)
     baseline = BASELINES[cell.entry.method]
-    errors = [tasks.rmse(baseline.fit(points, task.train, **s), task.validation) for s in baseline.settings]
+    errors = [data.rmse(baseline.fit(points, task.train, **s), task.validation) for s in baseline.settings]
     best = int(np.argmin(errors))
     before, started = reset_peak_memory(), time.perf_counter()
     answer = baseline.fit(points, task.train, **baseline.settings[best])
@@ -84,7 +84,7 @@ def _interpolate(cell: Cell, task: tasks.Task) -> dict[str, Any]:
     }
 
 
-def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
+def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
     """A method of the catalogue: its search, then the fit that is reported."""
     method, shapes = registry.find(cell.entry.method), cell.entry.shapes
     sides = cell.entry.sides if task.places is not None else ()
@@ -113,13 +113,13 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
         model = MatrixCompletion(**complete(parameters), max_seconds=seconds).fit(task.train)
         if model.result_.status is Status.DIVERGED:
             return np.inf
-        return tasks.rmse(model.result_.factors, task.validation)
+        return data.rmse(model.result_.factors, task.validation)
 
     row: dict[str, Any] = {}
     if cell.dataset.timing_only:
-        parameters = {"rank": cell.dataset.ranks[0], **method.at(tasks.UNTUNED_STRENGTH, method.shapes[0])}
+        parameters = {"rank": cell.dataset.ranks[0], **method.at(data.UNTUNED_STRENGTH, method.shapes[0])}
     else:
-        found = search(
+        found = budgeted_search(
             validation_error,
             method,
             cell.dataset.ranks,
@@ -130,7 +130,7 @@ def _complete(cell: Cell, task: tasks.Task) -> dict[str, Any]:
             cell.entry.graph_weights,
         )
         parameters = found.parameters
-        row |= {"validation": found.validation, "trials": found.trials, "search_seconds": found.seconds}
+        row |= {"validation": found.error, "trials": len(found.trials), "search_seconds": found.seconds}
         if found.out_of_time:
             row["reason"] = f"The search was out of time before all of its {cell.budget.trials} trials."
     row |= _final_fit(cell, task, complete(parameters))
@@ -147,7 +147,7 @@ class _WithSides(Method):
         return {**super().at(strength, shape[0]), SIDE: shape[1]}
 
 
-def _final_fit(cell: Cell, task: tasks.Task, parameters: dict[str, Any]) -> dict[str, Any]:
+def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[str, Any]:
     """The fit that is reported, from a fresh start: its time, memory, path and test error."""
     curve: list[tuple[float, float]] = []
 
