@@ -6,7 +6,7 @@ lines: a line is a row of the row-major copy of the data, or a column of the col
 one kernel called twice. Lines are independent: the same bits come out for any number of threads.
 """
 
-from lorank.kernels.alignment import aligned_zeros
+from lorank.kernels.alignment import aligned_zeros, unlocked
 from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
 from lorank.kernels.grams import gram_lines
@@ -34,4 +34,5 @@ __all__ = [
     "solve_lines",
     "spread_pairs",
     "transpose",
+    "unlocked",
 ]
