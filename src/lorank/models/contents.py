@@ -90,6 +90,11 @@ class Contents:
         """Rows and columns."""
         return self.factors.shape
 
+    @property
+    def sharded(self) -> bool:
+        """Whether it is kept in a folder of shards."""
+        return isinstance(self.factors, ShardedFactors)
+
     @cached_property
     def singular_values(self) -> Array:
         """Singular values of W H^T, descending; of a posterior, of its mean at the rank that was asked for."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -16,7 +18,6 @@ from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
 from lorank.models import folding, intervals, model_file, recommending, shards
 from lorank.models.contents import Contents, contents_of
-from lorank.models.sharded import ShardedFactors
 from lorank.observations import observe
 from lorank.types import Array
 
@@ -163,7 +164,7 @@ class Model(Contents):
             "method": self.method,
             **vars(self.setting),
         }
-        if self.sigma is not None or not isinstance(self.factors, ShardedFactors):
+        if self.sigma is not None or not self.sharded:
             facts["rank_found"] = effective_rank(self.singular_values)
             facts["singular_values"] = [round(float(s), 4) for s in self.singular_values[:10]]
         facts |= {
@@ -180,6 +181,11 @@ class Model(Contents):
             facts["table"] = list(self.columns)
         return facts
 
+    @cached_property
+    def training_error(self) -> float:
+        """Error on the entries that it was fitted on, root mean squared (logistic: mean loss); NaN if not kept."""
+        return math.nan if self.observations is None else -self.score(self.observations)
+
     def held_out_error(self) -> tuple[str, float] | None:
         """The error on entries that the model was not fitted on, and where they are from; None if there were none."""
         watched = [error for error in self.result.history.validation if error == error]
@@ -191,11 +197,13 @@ class Model(Contents):
     def __repr__(self) -> str:
         m, n = self.shape
         text = f"Model of {m} x {n} by {self.method}: {self.setting}"
-        if self.sigma is not None or not isinstance(self.factors, ShardedFactors):
+        if self.sigma is not None or not self.sharded:
             text += f", fitted rank {effective_rank(self.singular_values)}"
         error = self.held_out_error()
         if error is not None:
             text += f", held-out error {error[1]:.4g}"
+        elif self.observations is not None and not self.sharded:
+            text += f", training error {self.training_error:.4g}"
         if self.trials:
             text += f", chosen among {len(self.trials)} trials"
         return f"<{text}; {self.result.status.name.lower()} after {self.result.n_iter} iterations>"
