@@ -91,7 +91,7 @@ def test_ids_that_cannot_be_saved(tmp_path):
 
 
 def test_objects_among_the_parameters(tmp_path):
-    """A loss comes back with its parameters; a solver and a random generator are settings of the fit, not of the model."""
+    """A loss comes back with its parameters; a solver and a random generator belong to the fit, not to the model."""
     X = np.random.default_rng(0).standard_normal((12, 10))
     params = {"solver": lorank.solvers.Alternating(), "loss": Huber(delta=0.3), "rank": np.int64(2)}
     model = lorank.MatrixCompletion(**params, lam=0.1, random_state=np.random.RandomState(0)).fit(X, validation=0.2)

@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "backend": "backend",
+    "ONE_FILE": "fitting",
+    "backend": "ray_backend",
     "fit": "fitting",
     "open_ray": "session",
     "over_ray": "problem",

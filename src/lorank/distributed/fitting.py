@@ -13,11 +13,11 @@ import numpy as np
 
 from lorank import registry
 from lorank.distributed import tables
-from lorank.distributed.backend import check_distributable
 from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.preparing import Prepared, prepare
 from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, Here
+from lorank.distributed.ray_backend import check_distributable
 from lorank.distributed.session import host, open_ray, remove_stale, workspace
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
@@ -153,7 +153,7 @@ def fit(
 
 
 def save(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
-    """Save a model with the blocks that it was fitted on: as one file if the name ends in .lorank, or else in shards."""
+    """Save a model with the blocks that it was fitted on: one file if the name ends in .lorank, or else shards."""
     if Path(path).suffix != ONE_FILE:
         shards.write(model, path, seen=lambda: seen_lines(sides[ROWS], sides.get(HELD_OUT)))
         return

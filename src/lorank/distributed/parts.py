@@ -112,7 +112,8 @@ def parts_of(lines: Lines) -> list[Part]:
 
 def seen_lines(parts: Sequence[Part], held_out: Sequence[Part] | None) -> Iterator[tuple[int, int, Lines]]:
     """Rows lo..hi with all of their entries, those that were held out among them: both are cut alike."""
-    for part, other in zip(parts, held_out or [None] * len(parts)):
+    others: Sequence[Part | None] = held_out or [None] * len(parts)
+    for part, other in zip(parts, others):
         yield part.lo, part.hi, part.lines() if other is None else _merged(part.lines(), other.lines())
 
 

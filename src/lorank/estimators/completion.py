@@ -164,7 +164,7 @@ class MatrixCompletion(ModelEstimator):
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
         """An estimator that was fitted as this model was, to go on from it: `from_model(lorank.load(path))`.
 
-        `params` take the place of those that the model was fitted with; those that its file could not hold must be given.
+        `params` take the place of those that the model was fitted with; what its file could not hold must be given.
         """
         given = {**model.params, **params}
         for name in given.keys() - set(cls._get_param_names()):
@@ -206,15 +206,15 @@ class MatrixCompletion(ModelEstimator):
             Called after each trial of a search for what is "auto": how many are done, and about how many there will be.
         """
         if isinstance(y, (float, Observations)):
-            raise InputError("Validation data goes by its name: fit(X, validation=...); a second argument is y, not used.")
+            raise InputError(
+                "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
+            )
         asked = self._asked()
         observations = observe(X).astype(self.dtype)
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
-        check_fit_memory(
-            asked, observations, isinstance(validation, float) or (asked.automatic and validation is None)
-        )
+        check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
@@ -298,7 +298,8 @@ class MatrixCompletion(ModelEstimator):
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter
-        vars(self).pop("tuning_", None)
+        # None of an earlier fit, if nothing was tuned in this one.
+        self.__dict__.pop("tuning_", None)
         if model.trials:
             self.tuning_ = Trials([Trial(**trial) for trial in model.trials])
         return self

@@ -28,7 +28,7 @@ from lorank.tuning.setting import Setting, prepared
 
 # Parameters that may change when a fit goes on from a checkpoint.
 LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "n_workers", "verbose")
-# Packages name their backends here: functions of (problem, solver, n_workers) that give the problem, with its lines kept
+# Packages name their backends here: functions of (problem, solver, n_workers) that give the problem, its lines kept
 # elsewhere, for the time of a `with` block.
 BACKENDS = "lorank.backends"
 LOCAL = "local"

@@ -10,7 +10,7 @@ CACHE_LINE = 64
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Zeros that begin at a cache line, as no vector of which then lies across two: numpy's begin 16 bytes behind one."""
+    """Zeros that begin at a cache line, so that no vector lies across two; numpy's begin 16 bytes behind one."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.zeros(size + CACHE_LINE, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE

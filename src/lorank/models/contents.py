@@ -173,8 +173,8 @@ class Contents:
         if seen is not None and isinstance(seen.values, UnknownValues):
             seen = None
         elif seen is not None:
-            lines = (np.asarray(part) for part in (seen.by_row.pointers, seen.by_row.indices, seen.by_row.values))
-            seen = Observations(self.shape, checked_lines(*lines, self.shape, factors.dtype), *sides)
+            pointers, cols, values = (np.asarray(part) for part in vars(seen.by_row).values())
+            seen = Observations(self.shape, checked_lines(pointers, cols, values, self.shape, factors.dtype), *sides)
         result = replace(self.result, factors=factors.loaded())
         return replace(self, result=result, row_ids=sides[0], col_ids=sides[1], observations=seen)
 

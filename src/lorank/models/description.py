@@ -33,9 +33,7 @@ def describe(model: Contents, arrays: dict[str, Array]) -> dict[str, Any]:
     calibration, result = model.calibration, model.result
     if calibration is not None:
         # Seven digits are plenty for the width of a range.
-        arrays |= {
-            f"calibration.{part}": np.asarray(getattr(calibration, part), np.float32) for part in CALIBRATION
-        }
+        arrays |= {f"calibration.{part}": np.asarray(getattr(calibration, part), np.float32) for part in CALIBRATION}
     params, objects, lost = _parameters(model, arrays)
     return {
         "written_by": f"lorank {lorank.__version__}",

@@ -35,8 +35,8 @@ class Model(Contents):
 
     Attributes
     ----------
-    See `lorank.models.contents.Contents`: result, setting, params, row_ids, col_ids, observations, entries, mean, range,
-    calibration, columns, trials.
+    result, setting, params, row_ids, col_ids, observations, entries, mean, range, calibration, columns, trials
+        See `lorank.models.contents.Contents`.
     """
 
     @classmethod
@@ -248,7 +248,9 @@ class Model(Contents):
 
     def _half_width(self, left: Array, right: Array, level: float) -> Array:
         if "loss" not in self.lost and isinstance(self.loss, losses.Logistic):
-            raise InputError("There are no intervals for classes: the logistic loss predicts their probability already.")
+            raise InputError(
+                "There are no intervals for classes: the logistic loss predicts their probability already."
+            )
         half = intervals.half_width(left, right, level, self.posterior, self.calibration)
         return half.astype(self.factors.dtype)
 

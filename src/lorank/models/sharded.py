@@ -1,7 +1,7 @@
 """Arrays that are cut into files along their first axis, and what a model is made of when it is kept in such arrays.
 
-An index into a `ShardedArray` reads what it names and no more, so that code written for arrays in memory (slices, arrays
-of positions) works from disk in bounded memory; `np.asarray` reads all of it.
+An index into a `ShardedArray` reads what it names and no more, so that code written for arrays in memory (slices,
+arrays of positions) works from disk in bounded memory; `np.asarray` reads all of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -69,13 +68,13 @@ class ShardedArray:
         if isinstance(key, slice):
             lo, hi, _ = key.indices(len(self))
             first = int(np.searchsorted(self.ends, lo, side="right")) - 1
-            parts = []
-            while not parts or (first < len(self.ends) - 1 and self.ends[first] < hi):
+            runs: list[Array] = []
+            while not runs or (first < len(self.ends) - 1 and self.ends[first] < hi):
                 own = min(first, len(self.ends) - 2)
                 start, stop = (int(end) for end in self.ends[own : own + 2])
-                parts.append(self._convert(self._read(own)[max(lo - start, 0) : max(min(hi, stop) - start, 0)]))
+                runs.append(self._convert(self._read(own)[max(lo - start, 0) : max(min(hi, stop) - start, 0)]))
                 first += 1
-            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            return runs[0] if len(runs) == 1 else np.concatenate(runs)
         positions = np.asarray(key)
         if positions.ndim == 0:
             return self[positions.reshape(1)][0]
@@ -118,7 +117,7 @@ class ShardedFactors(Factors):
 
     def loaded(self) -> Factors:
         """The same factors in memory."""
-        return Factors(*(np.asarray(side) for side in (self.left, self.right)), self.k, self.biased, self.offset)
+        return Factors(np.asarray(self.left), np.asarray(self.right), self.k, self.biased, self.offset)
 
 
 class ShardedIdentifiers(Identifiers):
@@ -178,7 +177,7 @@ def _fits(name: Any, kind: str) -> bool:
         return isinstance(name, str)
     if kind == "M":
         return isinstance(name, (date, np.datetime64))
-    return isinstance(name, Real) and not isinstance(name, bool) and -(2**63) <= name < 2**64
+    return isinstance(name, (int, float)) and not isinstance(name, bool) and -(2**63) <= name < 2**64
 
 
 @dataclass(frozen=True)

@@ -151,8 +151,9 @@ def _write_seen(seen: Rows, folder: Path, lines: int, shard: int) -> tuple[list[
         totals.append(int(own_ends[-1]))
         # Of a file with no entry nothing could be mapped: it gets one that no row has.
         shape = (max(totals[-1], 1),)
-        kinds = {f"seen-{number}.npy": index_type, f"seen-values-{number}.npy": value_type}
-        files.append([np.lib.format.open_memmap(folder / name, "w+", kind, shape) for name, kind in kinds.items()])
+        names = f"seen-{number}.npy", f"seen-values-{number}.npy"
+        pair = [np.lib.format.open_memmap(folder / names[0], "w+", index_type, shape)]
+        files.append([*pair, np.lib.format.open_memmap(folder / names[1], "w+", value_type, shape)])
     for lo, hi, own in seen():
         for number in range(lo // shard, (hi - 1) // shard + 1):
             first, last = max(lo, number * shard), min(hi, (number + 1) * shard)
@@ -195,7 +196,8 @@ def read(folder: str | Path) -> Contents:
 
 def _build(folder: Path, manifest: dict[str, Any]) -> Contents:
     k, biased = int(manifest["k"]), bool(manifest["biased"])
-    factors = ShardedFactors(*(_factor(folder, side, manifest) for side in ("row", "col")), k, biased, manifest["offset"])
+    left, right = (_factor(folder, side, manifest) for side in ("row", "col"))
+    factors = ShardedFactors(left, right, k, biased, float(manifest["offset"]))
     ids = [_ids(folder, side, manifest[side]) for side in ("row", "col")]
     arrays = {str(name): _read(folder, f"{name}.npy") for name in manifest["arrays"]}
     seen, totals = None, manifest["seen"]
