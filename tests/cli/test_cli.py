@@ -92,7 +92,7 @@ def test_recommend_and_similar(run, model):
     top = [line.split(",") for line in Path("top.csv").read_text().splitlines()]
     assert top[0] == ["user", "film", "score"]
     assert len(top) == 1 + 3 * 80
-    kept = lorank.load("model.lorank").observations_  # a tenth of the ratings was held out, and may come again
+    kept = lorank.load("model.lorank").observations  # a tenth of the ratings was held out, and may come again
     known = set(zip(kept.row_ids.values[kept.rows].tolist(), kept.col_ids.values[kept.cols].tolist()))
     assert known <= seen
     assert not {tuple(line[:2]) for line in top} & known
@@ -205,9 +205,9 @@ def test_duplicates_can_be_settled(run):
     table = write("d.csv", "u,i,r\n1,x,3\n1,x,5\n2,x,1\n2,y,2\n1,y,3\n")
     options = ["--json", "--rank", 1, "--lam", 0.1, "--theta", 1, "--biases", "no"]
     assert json.loads(run("fit", table, "--duplicates", "mean", *options)[1])["entries"] == 4
-    assert lorank.load("model.lorank").observations_.values[0] == 4.0
+    assert lorank.load("model.lorank").observations.values[0] == 4.0
     assert json.loads(run("fit", table, "--duplicates", "last", *options)[1])["entries"] == 4
-    assert lorank.load("model.lorank").observations_.values[0] == 5.0
+    assert lorank.load("model.lorank").observations.values[0] == 5.0
 
 
 def test_ids_stay_what_they_are(run):
@@ -215,7 +215,7 @@ def test_ids_stay_what_they_are(run):
     table = write("a.csv", text)
     options = ["--rank", 1, "--lam", 0.1, "--theta", 1, "--biases", "no"]
     assert run("fit", table, *options)[0] == 0
-    assert lorank.load("model.lorank").observations_.row_ids.values.tolist() == ["007", "7", "8"]
+    assert lorank.load("model.lorank").observations.row_ids.values.tolist() == ["007", "7", "8"]
     top = json.loads(run("recommend", "model.lorank", "--row", "007", "--json")[1])
     assert [(line["user"], line["item"]) for line in top] == [("007", "c")]
 

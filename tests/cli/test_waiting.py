@@ -63,8 +63,8 @@ def test_ctrl_c_saves_a_checkpoint_and_the_same_command_goes_on(run, place, word
     assert err.count("Going on from model.lorank.checkpoint.") == 1
     assert not Path("model.lorank.checkpoint").exists()
     one, other = lorank.load("model.lorank"), lorank.load("whole.lorank")
-    assert one.setting_ == other.setting_
-    np.testing.assert_array_equal(one.factors_[0], other.factors_[0])
+    assert one.setting == other.setting
+    np.testing.assert_array_equal(one.factors.W, other.factors.W)
 
 
 def test_a_checkpoint_for_other_data_is_refused(run, fails, model):
@@ -78,7 +78,7 @@ def test_a_checkpoint_for_other_data_is_refused(run, fails, model):
 
 
 def test_ctrl_c_elsewhere(run, model, monkeypatch):
-    from lorank.models import model_file as models
+    from lorank import models
 
     def interrupt(path):
         raise KeyboardInterrupt

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.folders import predict_from_shards, recommend_from_shards
 from lorank.cli.terminal import (
     Bar,
     ClipOption,
@@ -23,7 +25,7 @@ from lorank.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from lorank.estimators import MatrixCompletion
+    from lorank.models import Model
 
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="csv, tsv or parquet; standard output if not given.")
@@ -35,10 +37,6 @@ class Unseen(StrEnum):
 
     bias = "bias"
     error = "error"
-
-
-# Pairs that are predicted at a time.
-BLOCK = 1 << 20
 
 
 def predict(
@@ -62,38 +60,33 @@ def predict(
     """Predict the values at (row, column) pairs."""
     if unseen not in ("bias", "error"):
         raise typer.BadParameter(f"give bias or error, not {unseen!r}.", param_hint="--unseen")
-    if model.is_dir():
-        if interval is not None:
-            raise typer.BadParameter("shards keep no ranges; fit one .lorank file for them.", param_hint="--interval")
-
-        def find_columns(shards: Any) -> tuple[str, str]:
-            return pair_columns(pairs, shards, row, col, delimiter, header)
-
-        predict_from_shards(model, pairs, find_columns, output, unseen, delimiter, header, as_json)
-        return
     import numpy as np
 
-    from lorank.models import model_file as models
+    import lorank
+    from lorank.errors import InputError
     from lorank.tables import reading as tables
-    from lorank.tables.names import as_model_spells
+    from lorank.tables.names import as_model_spells, spelled
 
-    fitted = models.load(model).set_params(unseen=unseen.value)
+    fitted = lorank.load(model)
     names = pair_columns(pairs, fitted, row, col, delimiter, header)
-    with Bar(f"Reading {pairs.name}", pairs.stat().st_size) as bar:
-        table = tables.read_long(pairs, *names, None, delimiter=delimiter, header=header, advance=bar.advance)
-    row_ids = as_model_spells(table.row_ids, fitted.observations_.row_ids)
-    col_ids = as_model_spells(table.col_ids, fitted.observations_.col_ids)
-    parts = []
-    with Bar("Predicting", table.rows.size) as bar:
-        for start in range(0, table.rows.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            found = fitted.predict(row_ids[table.rows[block]], col_ids[table.cols[block]], interval, clip)
-            parts.append(np.atleast_2d(found))
-            bar.advance(parts[-1].shape[1])
-    predicted = np.concatenate(parts, axis=1)
-    titles = ("prediction", "lower", "upper")[: len(predicted)]
-    columns = {names[0]: table.row_ids[table.rows], names[1]: table.col_ids[table.cols], **dict(zip(titles, predicted))}
-    _deliver(columns, output, as_json)
+    lines = 0
+    kinds: list[str] = []
+    with Bar(f"Predicting {pairs.name}", pairs.stat().st_size) as bar, answering(output, as_json) as append:
+        for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
+            given = [spelled(distinct) for distinct, _ in sides]
+            kinds = kinds or [part.dtype.kind for part in given]
+            # A column of the answer has one type: once text, always text.
+            given = [part.astype(str) if kind == "U" else part for part, kind in zip(given, kinds)]
+            if output is not None and output.suffix in tables.PARQUET and kinds != [part.dtype.kind for part in given]:
+                raise InputError(f"Some ids in {pairs} are numbers and some are not; write the answer to a .csv file.")
+            own = [as_model_spells(part, ids) for part, ids in zip(given, (fitted.row_ids, fitted.col_ids))]
+            pairs_of_block = [part[which] for part, (_, which) in zip(own, sides)]
+            found = fitted.predict(*pairs_of_block, interval=interval, clip=clip, unseen=unseen.value)
+            columns = {name: part[which] for name, part, (_, which) in zip(names, given, sides)}
+            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))})
+            lines += sides[0][1].size
+        if not lines:
+            raise InputError(f"{pairs} has a header and no lines.")
 
 
 def recommend(
@@ -108,24 +101,24 @@ def recommend(
     """The best columns for rows, leaving out what was seen."""
     if bool(row) == every:
         raise typer.BadParameter("give --row, or --all for all rows.")
-    if model.is_dir():
-        recommend_from_shards(model, row, n, seen, output, as_json)
-        return
     import numpy as np
 
-    from lorank.models import model_file as models
-    from lorank.models.recommending import recommend as rank
+    import lorank
     from lorank.tables.names import as_model_spells
 
-    fitted = models.load(model)
-    observations = fitted.observations_
-    rows = None if every else as_model_spells(np.array(row), observations.row_ids)
-    with Bar("Recommending", observations.shape[0]) as bar:
-        ranking = rank(fitted, rows, n, seen=seen, advance=bar.advance)
-    if not ranking.rows.size:
+    fitted = lorank.load(model)
+    rows = None if every else as_model_spells(np.array(row), fitted.row_ids)
+    titles = (fitted.columns or ("row", "column"))[:2]
+    lines = 0
+    with (
+        Bar("Recommending", fitted.shape[0] if rows is None else rows.size) as bar,
+        answering(output, as_json) as append,
+    ):
+        for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance):
+            append({**dict(zip(titles, ranking)), "score": ranking.scores})
+            lines += ranking.rows.size
+    if not lines:
         say("Every column was seen in these rows; nothing is left to recommend.")
-    names = getattr(fitted, "columns_", ("row", "column"))
-    _deliver({names[0]: ranking.rows, names[1]: ranking.cols, "score": ranking.scores}, output, as_json)
 
 
 def similar(
@@ -141,27 +134,27 @@ def similar(
         raise typer.BadParameter("give either --col or --row.")
     import numpy as np
 
-    from lorank.models import model_file as models
-    from lorank.models.recommending import similar as find
+    import lorank
     from lorank.tables.names import as_model_spells
 
-    fitted = models.load(model)
-    ids = fitted.observations_.row_ids if row is not None else fitted.observations_.col_ids
+    fitted = lorank.load(model)
+    ids = fitted.row_ids if row is not None else fitted.col_ids
     name = as_model_spells(np.array([row if row is not None else col]), ids).tolist()[0]
-    names, cosine = find(fitted, n=n, **({"row": name} if row is not None else {"col": name}))
-    titles = getattr(fitted, "columns_", ("row", "column"))
-    _deliver({titles[0 if row is not None else 1]: names, "cosine": cosine}, output, as_json)
+    names, cosine = fitted.similar(n=n, **({"row": name} if row is not None else {"col": name}))
+    titles = fitted.columns or ("row", "column")
+    with answering(output, as_json) as append:
+        append({titles[0 if row is not None else 1]: names, "cosine": cosine})
 
 
 def pair_columns(
-    path: Path, model: MatrixCompletion, row: str | None, col: str | None, delimiter: str | None, header: bool | None
+    path: Path, model: Model, row: str | None, col: str | None, delimiter: str | None, header: bool | None
 ) -> tuple[str, str]:
     """The id columns of a table: those named, those of the model's own table, or the first two of two or three."""
     from lorank.errors import InputError
     from lorank.tables import reading as tables
 
     columns = tables.column_names(path, delimiter, header)
-    own = getattr(model, "columns_", (None, None))
+    own = model.columns or (None, None)
     row, col = row or (own[0] if own[0] in columns else None), col or (own[1] if own[1] in columns else None)
     if row is None and col is None and len(columns) in (2, 3):
         row, col = columns[:2]
@@ -171,12 +164,27 @@ def pair_columns(
     return row, col
 
 
-def _deliver(columns: dict[str, Any], output: Path | None, as_json: bool) -> None:
-    """A table into a file, or onto standard output."""
-    if output is None:
-        answer_table(columns, as_json)
-        return
-    from lorank.tables import reading as tables
+@contextmanager
+def answering(output: Path | None, as_json: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that adds lines to a table, in a file or on standard output; aligned on a terminal."""
+    import numpy as np
 
-    tables.write(output, columns)
-    say(f"{len(next(iter(columns.values())))} lines in {output}.")
+    from lorank.tables.appending import appending
+
+    if output is None and not as_json and sys.stdout.isatty():
+        parts: list[Mapping[str, Any]] = []
+        yield parts.append
+        if parts:
+            answer_table({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, as_json)
+        return
+    lines = 0
+    with appending(output, as_json) as append:
+
+        def count(columns: Mapping[str, Any]) -> None:
+            nonlocal lines
+            append(columns)
+            lines += len(next(iter(columns.values())))
+
+        yield count
+    if output is not None:
+        say(f"{lines} lines in {output}.")

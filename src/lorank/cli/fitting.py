@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,7 @@ from lorank.errors import InputError
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
+    from lorank.models import Model
     from lorank.observations import Observations
 
 
@@ -131,7 +133,6 @@ def fit(
         _without_search(method, params)
     from lorank.estimators import MatrixCompletion
     from lorank.files import check_place
-    from lorank.models import model_file as models
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
@@ -154,14 +155,20 @@ def fit(
         )
         return
     if place.on_ray:
-        model.set_params(backend="ray", n_jobs=place.workers)
+        model.set_params(backend="ray", n_workers=place.workers)
     check_command(model)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
     held_out = read_validation(validation, columns, delimiter, header, duplicates)
     with Bar(f"Fitting {observations.nnz} entries") as bar, place.joined(), noting_interrupts() as interrupted:
         follow = Following(bar, model, saved if saved.exists() else None)
         try:
-            model.fit(observations, held_out, callbacks=[follow.iteration], checkpoint=saved, on_trial=follow.trial)
+            model.fit(
+                observations,
+                validation=held_out,
+                callbacks=[follow.iteration],
+                checkpoint=saved,
+                on_trial=follow.trial,
+            )
         except KeyboardInterrupt:
             interrupted.append(True)
     if interrupted:
@@ -170,21 +177,19 @@ def fit(
         )
         say(f"Interrupted{state}")
         raise typer.Exit(1)
-    if columns is not None:
-        model.columns_ = columns
-    model.set_params(backend="local", n_jobs=threads)  # whoever loads it may have no Ray
-    models.save(model, output, data=keep_data)
+    fitted = replace(model.model_, columns=columns)
+    fitted.save(output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
-    answer(_facts(model, output), as_json)
+    answer(_facts(fitted, output), as_json)
 
 
 def check_command(model: MatrixCompletion) -> None:
-    """Refuse parameters that a model cannot have."""
-    from lorank.estimators.parameters import check_parameters
+    """Refuse a method that does not exist, or parameters that it cannot have."""
+    from lorank.estimators.parameters import Parameters
 
     try:
-        check_parameters(model)
+        Parameters(**model.get_params(deep=False))
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -255,29 +260,27 @@ def _without_search(method: str, params: dict[str, Any]) -> None:
     say(f"Nothing is searched for {method}, which draws its own weights; {given}.")
 
 
-def _facts(model: MatrixCompletion, output: Path) -> dict[str, Any]:
+def _facts(model: Model, output: Path) -> dict[str, Any]:
     from lorank import registry
 
-    m, n = model.observations_.shape
-    result = model.result_
+    m, n = model.shape
+    result = model.result
     facts = {
         "model": str(output),
         "bytes": output.stat().st_size,
         "rows": m,
         "columns": n,
-        "entries": model.observations_.nnz,
-        "method": str(registry.find(model.method)),
-        **model.setting_.facts(),
+        "entries": model.entries,
+        "method": str(registry.find(model.params["method"])),
+        **model.setting.facts(),
         "status": result.status.name.lower(),
         "iterations": result.n_iter,
         "seconds": result.seconds,
-        "training_rmse": -model.score(model.observations_),
+        "training_rmse": model.training_error,
     }
-    errors = [error for error in result.history.validation if error == error]
-    if errors:
-        facts["validation_rmse"] = min(errors)
-    elif hasattr(model, "tuning_"):
-        facts["held_out_rmse"] = model.tuning_.chosen.error
+    error = model.held_out_error()
+    if error is not None:
+        facts[{"validation": "validation_rmse", "search": "held_out_rmse"}[error[0]]] = error[1]
     return facts
 
 

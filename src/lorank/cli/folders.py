@@ -1,8 +1,7 @@
-"""`lorank fit` on a folder of Parquet files, and answers from the shards of a model: nothing is held whole."""
+"""`lorank fit` on a folder of Parquet files, which no process ever holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +55,7 @@ def fit_folder(
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
         raise typer.Exit(1)
     if not keep_data:
-        model.save(output)
+        model.save(output, shards=output.suffix != distributed.ONE_FILE)
     if not keep_checkpoint:
         for path in states:
             path.unlink(missing_ok=True)
@@ -120,96 +119,3 @@ def _settled(params: dict[str, Any], validation: Any) -> dict[str, Any]:
 def size_of(path: Path) -> int:
     """Bytes of a file, or of a folder's files."""
     return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
-
-
-def predict_from_shards(
-    folder: Path,
-    pairs: Path,
-    names: Callable[[Any], tuple[str, str]],
-    output: Path | None,
-    unseen: str,
-    delimiter: str | None,
-    header: bool | None,
-    as_json: bool,
-) -> None:
-    """Predictions for a table of pairs, which is read, answered and written block by block."""
-    import numpy as np
-
-    from lorank.distributed import open_shards
-    from lorank.tables import reading as tables
-    from lorank.tables.appending import appending
-
-    model = open_shards(folder)
-    titles = names(model)
-    lines = 0
-    with Bar(f"Predicting {pairs.name}", pairs.stat().st_size) as bar, appending(output, as_json) as append:
-        for rows, cols, _ in tables.blocks(pairs, *titles, None, delimiter, header, bar.advance):
-            given = [np.array(distinct)[which] for distinct, which in (rows, cols)]
-            own = [_spelled(part, side, model) for part, side in zip(given, ("row", "col"))]
-            append({titles[0]: given[0], titles[1]: given[1], "prediction": model.predict(*own, unseen=unseen)})
-            lines += given[0].size
-    if output is not None:
-        say(f"{lines} lines in {output}.")
-
-
-def recommend_from_shards(
-    folder: Path, rows: list[str] | None, n: int, seen: bool, output: Path | None, as_json: bool
-) -> None:
-    """The best columns for rows, some rows at a time."""
-    import numpy as np
-
-    from lorank.distributed import open_shards
-    from lorank.tables.appending import appending
-
-    model = open_shards(folder)
-    chosen = None if rows is None else _spelled(np.array(rows), "row", model)
-    lines = 0
-    with (
-        Bar("Recommending", model.shape[0] if rows is None else len(rows)) as bar,
-        appending(output, as_json) as append,
-    ):
-        for ranking in model.recommend(chosen, n, seen=seen):
-            append({model.columns_[0]: ranking.rows, model.columns_[1]: ranking.cols, "score": ranking.scores})
-            lines += ranking.rows.size
-            bar.advance(np.unique(ranking.rows).size)
-    if not lines:
-        say("Every column was seen in these rows; nothing is left to recommend.")
-    if output is not None:
-        say(f"{lines} lines in {output}.")
-
-
-def inspect_shards(folder: Path, as_json: bool) -> None:
-    """What the manifest says."""
-    from lorank.distributed import open_shards
-
-    model = open_shards(folder)
-    about = model.manifest
-    facts = {
-        "model": str(folder),
-        "bytes": size_of(folder),
-        "rows": model.shape[0],
-        "columns": model.shape[1],
-        "row_ids": str(model.id_type("row")),
-        "column_ids": str(model.id_type("col")),
-        "entries": about["entries"] if about["seen"] else "not kept",
-        "method": about["method"],
-        **about["setting"],
-        "status": about["status"].lower(),
-        "message": about["message"],
-        "iterations": about["n_iter"],
-        "seconds": about["seconds"],
-        "objective": about["objective"],
-        "mean": about["mean"],
-        "table": list(model.columns_),
-    }
-    answer(facts, as_json)
-
-
-def _spelled(names: Any, side: str, model: Any) -> Any:
-    """Names in the type of the model's ids."""
-    import numpy as np
-
-    from lorank.observations.identifiers import Identifiers
-    from lorank.tables.names import as_model_spells
-
-    return as_model_spells(names, Identifiers(np.empty(0, model.id_type(side))))

@@ -28,7 +28,7 @@ from lorank.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from lorank.estimators import MatrixCompletion
+    from lorank.models import Model
     from lorank.observations import Observations
 
 
@@ -51,12 +51,13 @@ def evaluate(
     """Judge a model by a test table: RMSE, MAE, NDCG@k, recall@k."""
     import numpy as np
 
+    import lorank
     from lorank.errors import InputError
-    from lorank.models import model_file as models
     from lorank.models.ranking_metrics import ranking_scores
+    from lorank.models.recommending import was_seen
     from lorank.tables import reading as tables
 
-    fitted = models.load(model)
+    fitted = lorank.load(model)
     row, col = pair_columns(test, fitted, row, col, delimiter, header)
     value = value or _value_column(tables.column_names(test, delimiter, header), fitted, row, col, test)
     with Bar(f"Reading {test.name}", test.stat().st_size) as bar:
@@ -66,21 +67,21 @@ def evaluate(
         say(f"{unknown} of {known.nnz + unknown} entries have ids that the model does not know, and are left out.")
     if not known.nnz:
         raise InputError(f"The model knows none of the ids in {test}.")
-    n, seen = known.shape[1], fitted.observations_
-    tested, trained = (part.rows.astype(np.int64) * n + part.cols for part in (known, seen))
-    again = np.isin(tested, trained).sum()
+    again = int(was_seen(fitted, known.rows, known.cols).sum())
     if again:
         say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
-    predicted = fitted.result_.factors.predict(known.rows, known.cols).astype(np.float64)
-    residuals = (np.clip(predicted, *fitted.range_) if clip else predicted) - known.values
+    predicted = fitted.factors.predict(known.rows, known.cols).astype(np.float64)
+    if clip and fitted.range is None:
+        raise InputError("The range of the data is not known to this model; leave out --clip.")
+    residuals = (np.clip(predicted, *(fitted.range or ())) if clip else predicted) - known.values
     facts: dict[str, Any] = {
         "entries": known.nnz,
         "unknown": unknown,
         "rmse": float(np.sqrt(np.mean(residuals**2))),
         "mae": float(np.abs(residuals).mean()),
     }
-    if fitted.observations_.nnz:
-        facts["relevant_from"] = fitted.mean_ if relevant is None else relevant
+    if fitted.observations is not None:
+        facts["relevant_from"] = fitted.mean if relevant is None else relevant
         with Bar("Ranking", int(np.count_nonzero(np.diff(known.by_row.pointers)))) as bar:
             facts |= ranking_scores(fitted, known, k, relevant, bar.advance)
     else:
@@ -88,11 +89,11 @@ def evaluate(
     answer(facts, as_json)
 
 
-def _value_column(columns: tuple[str, ...], model: MatrixCompletion, row: str, col: str, path: Path) -> str:
+def _value_column(columns: tuple[str, ...], model: Model, row: str, col: str, path: Path) -> str:
     """The model's own value column, or the one that is left of three."""
     from lorank.errors import InputError
 
-    own = getattr(model, "columns_", (None, None, None))[2]
+    own = (model.columns or (None, None, None))[2]
     rest = [name for name in columns if name not in (row, col)]
     if own in rest:
         return str(own)
@@ -101,7 +102,7 @@ def _value_column(columns: tuple[str, ...], model: MatrixCompletion, row: str, c
     return rest[0]
 
 
-def _known(test: Observations, model: MatrixCompletion) -> tuple[Observations, int]:
+def _known(test: Observations, model: Model) -> tuple[Observations, int]:
     """The entries of a test table whose ids a model knows, in its rows and columns, and how many it does not."""
     import numpy as np
 
@@ -109,16 +110,15 @@ def _known(test: Observations, model: MatrixCompletion) -> tuple[Observations, i
     from lorank.observations.identifiers import Identifiers
     from lorank.tables.names import as_model_spells
 
-    fitted = model.observations_
     found = []
-    for ids, own, size in zip((test.row_ids, test.col_ids), (fitted.row_ids, fitted.col_ids), fitted.shape):
+    for ids, own, size in zip((test.row_ids, test.col_ids), (model.row_ids, model.col_ids), model.shape):
         assert ids is not None  # long tables have ids
         own = Identifiers(np.arange(size)) if own is None else own
         found.append(own.find(as_model_spells(ids.values, own)))
     rows, cols = found[0][test.rows], found[1][test.cols]
     known = (rows >= 0) & (cols >= 0)
-    entries = (rows[known], cols[known], test.values[known].astype(fitted.dtype))
-    return Observations.from_coo(*entries, fitted.shape, fitted.row_ids, fitted.col_ids), int((~known).sum())
+    entries = (rows[known], cols[known], test.values[known].astype(model.factors.dtype))
+    return Observations.from_coo(*entries, model.shape, model.row_ids, model.col_ids), int((~known).sum())
 
 
 def compare(

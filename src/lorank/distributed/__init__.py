@@ -12,14 +12,11 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "DistributedModel": "model",
-    "ShardedModel": "sharded",
+    "ONE_FILE": "fitting",
+    "backend": "ray_backend",
     "fit": "fitting",
-    "is_shards": "shards",
     "open_ray": "session",
-    "open_shards": "shards",
     "over_ray": "problem",
-    "save_shards": "shards",
 }
 
 __all__ = sorted(_HOME)

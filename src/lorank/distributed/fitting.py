@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,22 @@ import numpy as np
 
 from lorank import registry
 from lorank.distributed import tables
-from lorank.distributed.model import ONE_FILE, DistributedModel
+from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.preparing import Prepared, prepare
-from lorank.distributed.problem import HELD_OUT, Engine, FolderProblem, Here
+from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, Here
+from lorank.distributed.ray_backend import check_distributable
 from lorank.distributed.session import host, open_ray, remove_stale, workspace
-from lorank.distributed.shards import check_target
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
+from lorank.linalg.memory import check_memory
+from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
 from lorank.solvers import Callback, Checkpoint, Status, Stopping
 from lorank.tuning.setting import AUTO, Setting
+
+# How the name of a model that is one file ends; any other name is that of a folder of shards.
+ONE_FILE = ".lorank"
 
 
 def fit(
@@ -50,8 +56,8 @@ def fit(
     checkpoint: str | Path | None = None,
     output: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
-) -> DistributedModel:
-    """Fit all entries of a folder of Parquet files.
+) -> Model:
+    """Fit all entries of a folder of Parquet files; the Model that comes back does not hold the entries.
 
     Parameters
     ----------
@@ -73,9 +79,7 @@ def fit(
         the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C.
     """
     chosen = registry.find(method)
-    if not chosen.distributes:
-        able = ", ".join(name for name, other in registry.CATALOGUE.items() if other.distributes)
-        raise InputError(f"Method {chosen.name!r} runs on one machine only; folders can be fitted by {able}.")
+    check_distributable(chosen)
     automatic = isinstance(lam, str)
     if automatic and lam != AUTO:
         raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
@@ -89,7 +93,7 @@ def fit(
     if workers < 1 or threads < 1:
         raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
     if output is not None and Path(output).suffix != ONE_FILE:
-        check_target(Path(output))
+        shards.check_target(Path(output))
     files, columns = tables.parquet_files(folder), tables.Columns(row, col, value)
     entries = tables.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
@@ -132,12 +136,43 @@ def fit(
                     seed,
                 )
                 mean, known = first.mean, first.nnz
-        setting = Setting(fitted.parameters["lam"], rank, theta, biases)
-        names = (row, col, value)
-        model = DistributedModel(fitted.result, prepared.row_ids, prepared.col_ids, method, setting, mean, known, names)
+        best = fitted.parameters["lam"]
+        limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
+        model = Model(
+            result=fitted.result,
+            setting=Setting(best, rank, theta, biases),
+            params={
+                "method": method,
+                "rank": rank,
+                "lam": best,
+                "theta": theta,
+                "biases": biases,
+                **limits,
+            },
+            row_ids=prepared.row_ids,
+            col_ids=prepared.col_ids,
+            entries=known,
+            mean=mean,
+            columns=(row, col, value),
+        )
         if output is not None and fitted.result.status is not Status.INTERRUPTED:
-            model.save(output, prepared.sides)
+            save(model, output, prepared.sides)
     return model
+
+
+def save(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
+    """Save a model with the blocks that it was fitted on: one file if the name ends in .lorank, or else shards."""
+    if Path(path).suffix != ONE_FILE:
+        shards.write(model, path, seen=lambda: seen_lines(sides[ROWS], sides.get(HELD_OUT)))
+        return
+    size = model.entries * (model.factors.dtype.itemsize + 4)
+    check_memory(3 * size, f"{model.entries} entries in one file", "save a folder of shards instead")
+    pieces = [piece for _, _, piece in seen_lines(sides[ROWS], sides.get(HELD_OUT))]
+    counts = np.concatenate([np.diff(piece.pointers) for piece in pieces])
+    indices, values = (np.concatenate([getattr(piece, part) for piece in pieces]) for part in ("indices", "values"))
+    lines = Lines(np.concatenate([[0], np.cumsum(counts)]), indices, values)
+    seen = Observations(model.shape, lines, model.row_ids, model.col_ids)
+    replace(model, observations=seen, range=(float(values.min()), float(values.max()))).save(path)
 
 
 def _check_disk(folder: Path, entries: int, dtype: str) -> None:

@@ -29,15 +29,14 @@ class Comparison(Table):
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Error against the seconds of the chosen fit, a point for each method; saved if a path is given."""
-        from lorank.plots import COLOURS, figure
+        from matplotlib.figure import Figure
 
-        drawn, (panel,) = figure(1)
-        done = [row for row in self.rows if row["error"] is not None]
-        for index, row in enumerate(done):
-            panel.plot(row["seconds"], row["error"], "o", color=COLOURS[index % len(COLOURS)])
-            panel.annotate(
-                row["method"], (row["seconds"], row["error"]), (4, 4), textcoords="offset points", fontsize=8
-            )
+        drawn = Figure(figsize=(5.6, 4.2), layout="constrained")
+        panel = drawn.add_subplot()
+        for row in (row for row in self.rows if row["error"] is not None):
+            at = row["seconds"], row["error"]
+            panel.plot(*at, "o")
+            panel.annotate(row["method"], at, (4, 4), textcoords="offset points", fontsize=8)
         panel.set(xscale="log", xlabel="seconds of training", ylabel="test error")
         if path is not None:
             drawn.savefig(path, dpi=150)

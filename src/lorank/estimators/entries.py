@@ -77,7 +77,7 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         rows, cols = _pairs(X)
         observations = Observations.from_ids(rows, cols, y)
         rank = self.rank if isinstance(self.rank, str) else min(self.rank, *observations.shape)
-        params = {**self.get_params(), "rank": rank, "unseen": "bias"}
+        params = {**self.get_params(), "rank": rank}
         self.model_ = MatrixCompletion(**params).fit(observations)
         self.n_features_in_ = 2
         return self
@@ -85,7 +85,7 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Values at pairs."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict(*_pairs(X)))
+        return np.asarray(self.model_.predict(*_pairs(X), unseen="bias"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,18 +1,21 @@
-"""LowRankImputer: NaN in, filled out, for tables in a scikit-learn pipeline."""
+"""Tables with gaps in, filled out: `complete`, and LowRankImputer for a scikit-learn pipeline."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
+from lorank.linalg.memory import check_memory
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
+from lorank.observations import dataframes as frames
 from lorank.types import Array
 
 
@@ -90,7 +93,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._read(X, reset=False)
         observations = Observations.from_dense((X - self.center_) / self.scale_)
-        predicted = fold_in_rows(self.model_, observations).dense() * self.scale_ + self.center_
+        predicted = fold_in_rows(self.model_.model_, observations).dense() * self.scale_ + self.center_
         return np.where(np.isnan(X), predicted, X)
 
     def _read(self, X: Any, reset: bool) -> Array:
@@ -101,3 +104,19 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def complete(X: Any, **params: Any) -> Any:
+    """Fill the missing entries of X; what comes back is of the type that was given.
+
+    X is an array with NaN, a DataFrame, or a sparse matrix; params are those of MatrixCompletion. A sparse
+    matrix comes back with every entry stored, so it is for small ones: use MatrixCompletion.predict for large ones.
+    """
+    model = MatrixCompletion(**params).fit(X).model_
+    m, n = model.shape
+    if sp.issparse(X):
+        check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
+        full: Any = type(X)
+        return full(model.complete())
+    filled = model.complete()
+    return frames.like(X, filled) if hasattr(X, "columns") else filled
