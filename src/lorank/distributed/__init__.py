@@ -1,4 +1,4 @@
-"""Beyond one machine, and beyond its memory: the same kernels on blocks of lines that live elsewhere.
+"""Beyond one machine, and beyond its memory: the same kernels on blocks of lines that other processes or files keep.
 
     >>> from lorank import distributed
     >>> model = distributed.fit("ratings/", row="user", col="item", value="rating", rank=20, lam=5.0, workers=2)
@@ -14,9 +14,9 @@ from typing import Any
 _HOME = {
     "DistributedModel": "model",
     "ShardedModel": "sharded",
-    "fit": "fitting",
+    "fit": "folder_fit",
     "is_shards": "shards",
-    "open_ray": "session",
+    "open_ray": "cluster",
     "open_shards": "shards",
     "over_ray": "problem",
     "save_shards": "shards",

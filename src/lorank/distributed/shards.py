@@ -7,8 +7,6 @@ columns that were seen, as .npy files that are memory-mapped. Nothing in it is c
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from lorank.distributed.parts import Part
 from lorank.distributed.seen import write_seen
 from lorank.distributed.sharded import ShardedModel
 from lorank.errors import InputError
+from lorank.files import replacing_folder
 
 if TYPE_CHECKING:
     from lorank.distributed.model import DistributedModel
@@ -41,9 +40,7 @@ def save_shards(
     """
     folder = Path(folder)
     check_target(folder)
-    beside = folder.with_name(f"{folder.name}.{os.getpid()}.part")
-    beside.mkdir(parents=True)
-    try:
+    with replacing_folder(folder) as beside:
         factors, result = model.result.factors, model.result
         manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -76,11 +73,6 @@ def save_shards(
         if sides is not None:
             write_seen(sides, beside, model.shape[0], shard)
         (beside / MANIFEST).write_text(json.dumps(manifest))
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(beside, folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_target(folder: Path) -> None:

@@ -7,7 +7,6 @@ model that was sampled has all draws side by side in W and H, and what error bar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from pathlib import Path
@@ -20,7 +19,7 @@ import lorank
 from lorank import losses
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
-from lorank.files import check_exists, replacing
+from lorank.files import check_exists, replacing, sha256
 from lorank.linalg import Factors
 from lorank.models.intervals import Calibration
 from lorank.models.packing import (
@@ -202,12 +201,12 @@ def _no_lines(factors: Factors) -> Lines:
 
 
 def _checksum(arrays: dict[str, Array], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
+    parts: list[Any] = [text.encode()]
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
-    return digest.hexdigest()
+        parts.append(f"{name} {array.dtype} {array.shape}".encode())
+        parts.append(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return sha256(*parts)
 
 
 def _parameters(model: MatrixCompletion) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Identifiers:
 
     @cached_property
     def _position(self) -> dict[Any, int]:
-        return {name: position for position, name in enumerate(self.values.tolist())}
+        return {name: position for position, name in enumerate(_keys(self.values))}
 
     def positions(self, names: Any, what: str) -> npt.NDArray[np.int64]:
         """Positions of names; an unknown one is an error that names it."""
@@ -65,10 +65,15 @@ class Identifiers:
     def find(self, names: Any) -> npt.NDArray[np.int64]:
         """Positions of names, -1 where unknown."""
         position = self._position
-        return np.array([position.get(name, -1) for name in _as_array(names).tolist()], np.int64)
+        return np.array([position.get(name, -1) for name in _keys(_as_array(names))], np.int64)
 
     def __len__(self) -> int:
         return int(self.values.size)
+
+
+def _keys(ids: npt.NDArray[Any]) -> list[Any]:
+    """Ids to look up; a date is the same one whatever the unit of its array."""
+    return (ids.astype("datetime64[us]") if ids.dtype.kind == "M" else ids).tolist()
 
 
 def _as_array(ids: Any) -> npt.NDArray[Any]:

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from lorank import registry
-from lorank.distributed import tables
+from lorank.distributed.actors import RayEngine, check_cluster
+from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
 from lorank.distributed.model import ONE_FILE, DistributedModel
 from lorank.distributed.path import automatic_weights, fit_path
-from lorank.distributed.preparing import Prepared, prepare
-from lorank.distributed.problem import HELD_OUT, Engine, FolderProblem, Here
-from lorank.distributed.session import host, open_ray, remove_stale, workspace
+from lorank.distributed.prepare import Prepared, prepare
+from lorank.distributed.problem import HELD_OUT, Engine, FolderProblem, LocalEngine
 from lorank.distributed.shards import check_target
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
 from lorank.observations import Lines, Observations
 from lorank.solvers import Alternating, Callback, Checkpoint, Stopping
+from lorank.tables import parquet
 from lorank.tuning.setting import AUTO, Setting
 
 
@@ -91,8 +92,8 @@ def fit(
         raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
     if output is not None and Path(output).suffix != ONE_FILE:
         check_target(Path(output))
-    files, columns = tables.parquet_files(folder), tables.Columns(row, col, value)
-    entries = tables.count_lines(files)
+    files, columns = parquet.parquet_files(folder), (row, col, value)
+    entries = parquet.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
     store = min(1 << 30, 16 * entries * padded_width(rank))
     on_ray = backend == "ray"
@@ -100,8 +101,6 @@ def fit(
         _check_disk(own, entries, dtype)
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
-                from lorank.distributed.crew import check_cluster
-
                 check_cluster((0, 0), entries, rank, dtype, workers, threads)
             prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _here)
             m, n = prepared.shape
@@ -134,8 +133,9 @@ def fit(
                 )
                 mean, known = first.mean, first.nnz
         setting = Setting(fitted.lam, rank, theta, biases)
-        names = (row, col, value)
-        model = DistributedModel(fitted.result, prepared.row_ids, prepared.col_ids, method, setting, mean, known, names)
+        model = DistributedModel(
+            fitted.result, prepared.row_ids, prepared.col_ids, method, setting, mean, known, columns
+        )
         if output is not None and not fitted.result.message.startswith("Interrupted"):
             model.save(output, prepared.sides)
     return model
@@ -155,11 +155,9 @@ def _check_disk(folder: Path, entries: int, dtype: str) -> None:
 def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Iterator[Engine]:
     engine: Engine
     if on_ray:
-        from lorank.distributed.crew import Crew
-
-        engine = Crew(prepared.sides, workers, threads)
+        engine = RayEngine(prepared.sides, workers, threads)
     else:
-        engine = Here(prepared.sides, workers * threads)
+        engine = LocalEngine(prepared.sides, workers * threads)
     try:
         yield engine
     finally:
@@ -170,9 +168,9 @@ def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Ite
 def _temporary(parent: str | Path | None) -> Iterator[Path]:
     if parent is not None and not Path(parent).is_dir():
         raise InputError(f"The work folder {parent} does not exist; make it first.")
-    kind = f"lorank-blocks-{host()}"
+    kind = f"lorank-blocks-{machine_number()}"
     remove_stale(kind, parent)
-    folder = workspace(kind, parent)
+    folder = temporary_folder(kind, parent)
     try:
         yield folder
     finally:
