@@ -11,7 +11,7 @@ from lorank import losses, registry, solvers
 from lorank.errors import InputError
 from lorank.estimators.backends import opened
 from lorank.estimators.parameters import check_rank
-from lorank.estimators.progress import ProgressLine
+from lorank.estimators.progress import FitProgress
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
@@ -102,7 +102,7 @@ def solve(
     shared: dict[str, Any] = {
         "start": start,
         "validation": None if held_out is None else prepared(held_out, problem.pointwise),
-        "callbacks": [*callbacks, ProgressLine(model.max_iter)] if model.verbose else callbacks,
+        "callbacks": [*callbacks, FitProgress(model)] if model.verbose else callbacks,
         "checkpoint": checkpoint,
         "seed": seed,
     }
