@@ -1,18 +1,17 @@
-"""`lorank inspect` and `plot`: what a model file holds."""
+"""`lorank inspect`: what a model file holds."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from lorank.cli.folders import inspect_shards
-from lorank.cli.terminal import JsonOption, ModelArgument, answer, say
+from lorank.cli.options import JsonOption, ModelArgument
+from lorank.cli.terminal import answer
+from lorank.files import size_of
 
 
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """What a model is, what it was fitted with and how that went."""
+    """Show a model's size, its parameters and how its fit ended."""
     if model.is_dir():
         inspect_shards(model, as_json)
         return
@@ -48,20 +47,28 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     answer(facts, as_json)
 
 
-def plot(
-    model: ModelArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="png, pdf or svg.")] = Path("model.png"),
-) -> None:
-    """Draw convergence, spectrum, tuning and residuals."""
-    from lorank.files import replacing
-    from lorank.models import model_file as models
-    from lorank.plots import draw_model
+def inspect_shards(folder: Path, as_json: bool) -> None:
+    """What the manifest says."""
+    from lorank.distributed import open_shards
 
-    fitted = models.load(model)
-    suffix = output.suffix.lower().lstrip(".")
-    if suffix not in ("png", "pdf", "svg"):
-        raise typer.BadParameter(f"{output} should end in .png, .pdf or .svg.", param_hint="--output")
-    drawn = draw_model(fitted)
-    with replacing(output) as beside:
-        drawn.savefig(beside, dpi=130, format=suffix)
-    say(f"Picture: {output}")
+    model = open_shards(folder)
+    about = model.manifest
+    facts = {
+        "model": str(folder),
+        "bytes": size_of(folder),
+        "rows": model.shape[0],
+        "columns": model.shape[1],
+        "row_ids": str(model.id_type("row")),
+        "column_ids": str(model.id_type("col")),
+        "entries": about["entries"] if about["seen"] else "not kept",
+        "method": about["method"],
+        **about["setting"],
+        "status": about["status"].lower(),
+        "message": about["message"],
+        "iterations": about["n_iter"],
+        "seconds": about["seconds"],
+        "objective": about["objective"],
+        "mean": about["mean"],
+        "table": list(model.columns_),
+    }
+    answer(facts, as_json)

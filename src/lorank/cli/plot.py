@@ -1,0 +1,32 @@
+"""`lorank plot`: a picture of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lorank.cli.options import ModelArgument
+from lorank.cli.terminal import say
+
+
+def plot(
+    model: ModelArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write: png, pdf or svg.")] = Path(
+        "model.png"
+    ),
+) -> None:
+    """Draw the convergence, singular values, tuning and residuals of a model."""
+    from lorank.files import replacing
+    from lorank.models import model_file as models
+    from lorank.plots import draw_model
+
+    fitted = models.load(model)
+    suffix = output.suffix.lower().lstrip(".")
+    if suffix not in ("png", "pdf", "svg"):
+        raise typer.BadParameter(f"{output} should end in .png, .pdf or .svg.", param_hint="--output")
+    drawn = draw_model(fitted)
+    with replacing(output) as beside:
+        drawn.savefig(beside, dpi=130, format=suffix)
+    say(f"Picture: {output}")
