@@ -12,6 +12,8 @@ from typing import Any, Self
 # Seconds before the line comes up, for what is quick, and between two drawings of it.
 PATIENCE, PACE = 1.0, 0.2
 WIDTH = 30
+# Takes the cursor to the start of its line, and empties that.
+CLEAR_LINE = "\r\x1b[2K"
 
 
 class ProgressBar:
@@ -98,7 +100,7 @@ def _write(text: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
         width = 80
-    print(f"\r\x1b[2K{text[: width - 1]}", end="", file=sys.stderr, flush=True)
+    print(f"{CLEAR_LINE}{text[: width - 1]}", end="", file=sys.stderr, flush=True)
 
 
 def clock_time(seconds: float) -> str:

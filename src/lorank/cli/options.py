@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.errors import InputError
+from lorank.files import check_writable
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
@@ -142,6 +143,15 @@ class Backend:
             "workers": self.workers if self.on_ray else 1,
             "threads": threads or (1 if self.on_ray else available_cores()),
         }
+
+
+def picture_format(path: Path) -> str:
+    """The format that the name of a picture says; checked before the work that goes into it."""
+    suffix = path.suffix.lower().lstrip(".")
+    if suffix not in ("png", "pdf", "svg"):
+        raise typer.BadParameter(f"{path} should end in .png, .pdf or .svg.", param_hint="--output")
+    check_writable(path)
+    return suffix
 
 
 def check_command(model: MatrixCompletion) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.options import ModelArgument
+from lorank.cli.options import ModelArgument, picture_format
 from lorank.cli.terminal import say
 
 
@@ -22,10 +22,8 @@ def plot(
     from lorank.models import model_file as models
     from lorank.plots import draw_model
 
+    suffix = picture_format(output)
     fitted = models.load(model)
-    suffix = output.suffix.lower().lstrip(".")
-    if suffix not in ("png", "pdf", "svg"):
-        raise typer.BadParameter(f"{output} should end in .png, .pdf or .svg.", param_hint="--output")
     drawn = draw_model(fitted)
     with replacing(output) as beside:
         drawn.savefig(beside, dpi=130, format=suffix)

@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lorank.progress import CLEAR_LINE
+
 
 def say(text: str) -> None:
     """A sentence beside the answer: on standard error, so that the answer can be piped."""
-    print(text, file=sys.stderr)
+    # On a terminal a progress bar may be on this line.
+    print(f"{CLEAR_LINE}{text}" if sys.stderr.isatty() else text, file=sys.stderr)
 
 
 def answer(facts: Mapping[str, Any], as_json: bool) -> None:

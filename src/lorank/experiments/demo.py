@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lorank import plots
 from lorank.datasets import SyntheticProblem, synthetic
-from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
-from lorank.files import replacing
 from lorank.results_table import Cell, Table
 from lorank.solvers import Progress
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What is compared: its name, its method and its solver; Algorithm 1 as the paper has it, but for momentum.
 METHODS = {
@@ -110,7 +110,7 @@ def table_of(runs: list[Run], m: int) -> Table:
     return Table(rows, f"Completing a {m} x {m} matrix of rank 5 from noisy entries")
 
 
-def draw_demo(problem: SyntheticProblem, runs: list[Run], path: Path) -> None:
+def draw_demo(problem: SyntheticProblem, runs: list[Run]) -> Figure:
     """Three panels: NMSE against time, spectra against the truth, shrinkage of every regularizer."""
     m, k = problem.W.shape
     drawn, (errors, spectra, shrinkage) = plots.figure(3)
@@ -122,8 +122,4 @@ def draw_demo(problem: SyntheticProblem, runs: list[Run], path: Path) -> None:
     spectra.set_title("singular values found with rank 10 allowed", fontsize=10)
     plots.draw_shrinkage(shrinkage, plots.shrinkage_examples())
     shrinkage.set_title("shrinkage, all tuned to be zero up to 5", fontsize=10)
-    suffix = path.suffix.lower().lstrip(".")
-    if suffix not in ("png", "pdf", "svg"):
-        raise InputError(f"{path} should end in .png, .pdf or .svg.")
-    with replacing(path) as beside:
-        drawn.savefig(beside, dpi=130, format=suffix)
+    return drawn

@@ -1,4 +1,4 @@
-"""What users call their rows and columns."""
+"""The ids by which users know rows and columns."""
 
 from __future__ import annotations
 
