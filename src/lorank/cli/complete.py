@@ -123,7 +123,7 @@ def _fill_parquet(
     values, filled = _impute(cells, path, params)
     for j, name in enumerate(names):
         if np.isnan(cells[:, j]).any():
-            # What was there keeps its bits; whole numbers with holes become floats, which hold them.
+            # What was there keeps its bits; whole numbers with missing cells become floats, which hold them.
             column = np.where(np.isnan(cells[:, j]), values[:, j], cells[:, j])
             table = table.set_column(table.column_names.index(name), name, pa.array(column))
     write(output, dict(zip(table.column_names, table.columns)))
@@ -131,7 +131,7 @@ def _fill_parquet(
 
 
 def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
-    """The table with its holes filled, and how many there were."""
+    """The table with its missing cells filled, and their number."""
     import numpy as np
 
     from lorank.estimators import LowRankImputer
@@ -148,7 +148,7 @@ def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
 def _fill_netcdf(
     source: Path, target: Path, names: dict[str, str | None], normalisation: str, params: dict[str, Any]
 ) -> dict[str, Any]:
-    """Fill a file by `lorank.spatial`; what is auto is tuned on held-out places. Facts to print."""
+    """Fill a file by `lorank.spatial`, tuning on held-out locations what is auto; gives the facts to print."""
     from lorank.spatial import complete_file
 
     if target.suffix.lower() not in NETCDF:

@@ -55,7 +55,7 @@ def gas(
     normalisation: Normalisation = "none",
     months: int | None = 144,
 ) -> StationData:
-    """Monthly greenhouse gases and weather at 125 places of North America.
+    """Monthly greenhouse gases and weather at 125 locations of North America.
 
     From `NA-1990-2002-Monthly.csv`, also as .gz.
 
@@ -82,16 +82,16 @@ def gas(
     if not batches:
         raise InputError(f"{path} has a header and no lines; get the file again.")
     year, month_of_year, lat, lon, value = (np.concatenate(column) for column in zip(*batches))
-    # Places keep the order in which they come, which is that of `gas_anomalies`.
-    pairs, first, place = np.unique(np.column_stack([lat, lon]), axis=0, return_index=True, return_inverse=True)
+    # Locations keep the order in which they come, which is that of `gas_anomalies`.
+    pairs, first, location = np.unique(np.column_stack([lat, lon]), axis=0, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
-    pairs, place = pairs[np.argsort(first)], rank[place.reshape(-1)]
+    pairs, location = pairs[np.argsort(first)], rank[location.reshape(-1)]
     month = (year - 1970) * 12 + month_of_year - 1
     start, end = int(month.min()), int(month.max())
     values = np.full((len(pairs), end - start + 1), np.nan)
-    if np.unique(place * values.shape[1] + month - start).size < value.size:
-        raise InputError(f"{path.name} has two lines for the same place and month; get the file again.")
-    values[place, month - start] = value
+    if np.unique(location * values.shape[1] + month - start).size < value.size:
+        raise InputError(f"{path.name} has two lines for the same location and month; get the file again.")
+    values[location, month - start] = value
     station = np.array([f"{lat:g},{lon:g}" for lat, lon in pairs])
     time = np.arange(start, end + 1).astype("datetime64[M]")
     units = GAS_UNITS.get(variable, "as in the file")
@@ -100,10 +100,10 @@ def gas(
 
 
 def gas_anomalies(variable: str = "CO2", folder: Folder | None = None, months: int | None = 144) -> StationData:
-    """GAS as the spatio-temporal literature uses it: 125 places, 17 variables (no UV), nothing missing.
+    """GAS as the spatio-temporal literature uses it: 125 locations, 17 variables (no UV), nothing missing.
 
     From `gas_p17.mat`, which its authors call `climateP17.mat`. Values are anomalies, in standard
-    deviations of each place over all 156 months. Parameters as for `gas`.
+    deviations of each location over all 156 months. Parameters as for `gas`.
 
     References
     ----------

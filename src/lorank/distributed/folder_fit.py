@@ -102,7 +102,7 @@ def fit(
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
                 check_cluster((0, 0), entries, rank, dtype, workers, threads)
-            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _here)
+            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
             m, n = prepared.shape
             if not 1 <= rank <= min(m, n):
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
@@ -177,13 +177,16 @@ def _temporary(parent: str | Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _here(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
+def _in_turn(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [function(*job) for job in jobs]
 
 
 def _on_ray(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """One Ray task a job; one whose process is killed runs again. If one fails, the others are ended before it is
-    told, so that none writes into a folder that is being removed."""
+    """Run each job as a Ray task; one whose process is killed runs again.
+
+    If one fails, the others are ended before its error is raised, so that none writes into a folder that is being
+    removed.
+    """
     import ray
     from ray.exceptions import RayTaskError
 

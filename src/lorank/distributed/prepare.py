@@ -121,7 +121,7 @@ def _summed(tables: list[pa.Table]) -> pa.Table:
 
 
 def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
-    """The sorted ids of all files, and the entries of each; each file's ids get their place in it."""
+    """The sorted ids of all files, and the entries of each; with the position of each file's ids among them."""
     paths = [path for number in range(files) if os.path.exists(path := _id_file(folder, side, number))]
     ids: Any = None
     for path in paths:
@@ -135,9 +135,9 @@ def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
     counts = np.zeros(len(ids), np.int64)
     for path in paths:
         table = feather.read_table(path)
-        place = positions(_one(table["id"]), ids)
-        counts[place] += table["count"].to_numpy()
-        _write_table(pa.table({"id": table["id"], "place": place}), path)
+        position = positions(_one(table["id"]), ids)
+        counts[position] += table["count"].to_numpy()
+        _write_table(pa.table({"id": table["id"], "position": position}), path)
     _write_table(pa.table({"id": ids}), _id_file(folder, side, -1))
     return ids, counts
 
@@ -148,11 +148,11 @@ def spill(path: str, plan: Plan, number: int) -> int:
     written = 0
     tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
     names = {side: _one(table["id"]) for side, table in tables.items()}
-    places = {side: table["place"].to_numpy() for side, table in tables.items()}
+    numbers = {side: table["position"].to_numpy() for side, table in tables.items()}
     for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
         known = ~np.isnan(values)
-        i = places[ROWS][positions(rows, names[ROWS])][known]
-        j = places[COLS][positions(cols, names[COLS])][known]
+        i = numbers[ROWS][positions(rows, names[ROWS])][known]
+        j = numbers[COLS][positions(cols, names[COLS])][known]
         values = values[known]
         held = drawn(i, j, plan.held_out, plan.seed)
         for side, line, other, chosen in ((ROWS, i, j, ~held), (COLS, j, i, ~held), (HELD_OUT, i, j, held)):

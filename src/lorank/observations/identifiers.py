@@ -35,11 +35,11 @@ class Identifiers:
             low, high = int(array.min()), int(array.max())
             if high - low < 4 * array.size + 1024:
                 # Dense integers are numbered by counting; sorting millions of them is many times slower.
-                place = np.zeros(high - low + 1, np.int64)
-                place[array - low] = 1
-                ids = np.flatnonzero(place) + low
-                place[ids - low] = np.arange(ids.size)
-                return cls(ids.astype(array.dtype)), place[array - low]
+                position = np.zeros(high - low + 1, np.int64)
+                position[array - low] = 1
+                ids = np.flatnonzero(position) + low
+                position[ids - low] = np.arange(ids.size)
+                return cls(ids.astype(array.dtype)), position[array - low]
         if array.dtype.kind != "O":
             ids, positions = np.unique(array, return_inverse=True)
             return cls(ids), positions.reshape(-1)

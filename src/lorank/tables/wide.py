@@ -93,9 +93,9 @@ class WideTable:
     def filled(self, values: Array, spell: Callable[[float], str]) -> bytes:
         """The file with its missing cells filled from `values`, and everything else as it was, byte for byte."""
         for i, record in enumerate(self.body):
-            for place, j in enumerate(self.numeric):
+            for at, j in enumerate(self.numeric):
                 if not self._read[j][1][i]:
-                    record.cells[j] = spell(values[i, place]).encode()
+                    record.cells[j] = spell(values[i, at]).encode()
         delimiter = self.file.delimiter.encode()
         return b"".join(delimiter.join(record.cells) + record.end for record in self.records)
 
