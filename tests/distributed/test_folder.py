@@ -8,7 +8,7 @@ import pytest
 from lorank import Observations, registry
 from lorank.datasets import synthetic
 from lorank.distributed import fit, parts
-from lorank.distributed.preparing import drawn
+from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem
 from lorank.regularizers import FactoredNNFN

@@ -1,4 +1,4 @@
-"""Beyond one machine, and beyond its memory: the same kernels on blocks of lines that live elsewhere.
+"""Beyond one machine, and beyond its memory: the same kernels on blocks of lines that other processes or files keep.
 
     >>> from lorank import distributed
     >>> model = distributed.fit("ratings/", row="user", col="item", value="rating", rank=20, lam=5.0, workers=2)
@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "ONE_FILE": "fitting",
+    "ONE_FILE": "folder_fit",
     "backend": "ray_backend",
-    "fit": "fitting",
-    "open_ray": "session",
+    "fit": "folder_fit",
+    "open_ray": "cluster",
     "over_ray": "problem",
 }
 

@@ -7,7 +7,6 @@ not depend on the part or worker it is in, so the number of workers changes no b
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +17,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.errors import InputError
+from lorank.files import crc32, replacing
 from lorank.kernels import unlocked
 from lorank.linalg import Factors
 from lorank.observations import Lines
@@ -44,16 +44,11 @@ class PartFile:
     @classmethod
     def write(cls, path: Path, lines: Lines) -> PartFile:
         """Write whole or not at all, so that a task that is killed and done again leaves nothing half."""
-        checksum = 0
-        beside = path.with_suffix(f".{os.getpid()}")
-        with open(beside, "wb") as file:
-            for array in (lines.pointers, lines.values, lines.indices):
-                data = np.ascontiguousarray(array).data
-                checksum = zlib.crc32(data, checksum)
-                file.write(data)
-        os.replace(beside, path)
+        arrays = [np.ascontiguousarray(array).data for array in (lines.pointers, lines.values, lines.indices)]
+        with replacing(path, sync=False) as beside, open(beside, "wb") as file:
+            file.writelines(arrays)
         count, entries = lines.pointers.size - 1, lines.values.size
-        return cls(str(path), count, entries, lines.indices.dtype.str, lines.values.dtype.str, checksum)
+        return cls(str(path), count, entries, lines.indices.dtype.str, lines.values.dtype.str, crc32(*arrays))
 
     def read(self, check: bool = False) -> Lines:
         """The lines, memory-mapped; the checksum is looked at where asked."""
@@ -63,7 +58,7 @@ class PartFile:
             whole = np.memmap(self.path, np.uint8, "r")
         except (OSError, ValueError):
             raise InputError(f"The block {self.path} is gone or empty; fit again.") from None
-        if whole.size != expected or (check and zlib.crc32(whole.data) != self.checksum):
+        if whole.size != expected or (check and crc32(whole.data) != self.checksum):
             raise InputError(f"The block {self.path} is damaged; fit again.")
         arrays, at = [], 0
         for size, kind in sizes:

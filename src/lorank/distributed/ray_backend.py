@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lorank import registry
+from lorank.distributed.cluster import open_ray
 from lorank.distributed.problem import over_ray
-from lorank.distributed.session import open_ray
 from lorank.errors import InputError
 from lorank.problems import Problem
 from lorank.registry import Method

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,11 +15,12 @@ import numpy as np
 from lorank import losses, registry, solvers
 from lorank.errors import InputError
 from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.progress import FitProgress
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.solvers import Callback, Checkpoint, Progress, Result, Solver, Stopping
+from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.tuning import path as tuning
 from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared
@@ -117,7 +117,7 @@ def solve(
             start=start,
             stopping=Stopping(asked.tol, asked.max_iter, asked.max_seconds),
             validation=None if held_out is None else prepared(held_out, problem.pointwise),
-            callbacks=[*callbacks, show_progress] if asked.verbose else callbacks,
+            callbacks=[*callbacks, FitProgress(asked, samples=solver.samples)] if asked.verbose else callbacks,
             checkpoint=checkpoint,
             seed=seed,
         )
@@ -156,17 +156,3 @@ def averaged(results: Sequence[Result]) -> Result:
         factors = Factors.of(W, H)
     seconds = sum(result.seconds for result in results)
     return replace(results[0], factors=factors, seconds=seconds, message=f"Mean of {len(parts)} fits.")
-
-
-def show_progress(progress: Progress) -> None:
-    """One line on standard error: rewritten on a terminal, elsewhere printed once in every ten iterations."""
-    text = (
-        f"iteration {progress.iteration}  {progress.seconds:.2f} s  objective {progress.objective:.6g}  "
-        f"rank {progress.rank}"
-    )
-    if progress.validation == progress.validation:  # NaN without a validation set
-        text += f"  validation error {progress.validation:.5f}"
-    if sys.stderr.isatty():
-        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
-    elif progress.iteration % 10 == 1:
-        print(text, file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from lorank.experiments.page import Section, render
 from lorank.experiments.records import Row
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line, summarise
+from lorank.files import replacing
 
 README = """# The paper's experiments, run again
 
@@ -115,6 +115,5 @@ def _origin(rows: Sequence[Row]) -> dict[str, str]:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all: a run may be killed here too."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
 from lorank.errors import InputError
 from lorank.experiments.records import Row, matching, read
@@ -13,6 +11,7 @@ from lorank.experiments.report import write_report
 from lorank.experiments.runner import run
 from lorank.experiments.settings import Cell
 from lorank.experiments.suites import suites
+from lorank.progress import ProgressBar
 
 RECORDS = "records.jsonl"
 
@@ -61,8 +60,15 @@ def reproduce(
     cells = [cell for suite in chosen for cell in suite.cells(seeds, methods or None)]
     cells.sort(key=lambda cell: cell.seed)
     if cells:
-        with _Progress(sys.stderr) as progress:
-            run(cells, records, data, progress.show, progress.begin)
+        recorded: list[int] = []  # before this run: they say nothing about its pace
+        with ProgressBar("Starting") as bar:
+
+            def begin(done: int, of: int, cell: Cell) -> None:
+                recorded.append(done)
+                text = f"Cell {done + 1} of {of}: {cell.dataset.name} {cell.entry.name}"
+                bar.to(done - recorded[0], of - recorded[0], text)
+
+            run(cells, records, data, lambda done, of, row: bar.line(_line(done, of, row)), begin)
     everything = suites("all", quick)
     command = (
         f"lorank reproduce {experiment}{' --quick' if quick else ''} --seeds {seeds} --data FOLDER --out {out.name}"
@@ -70,38 +76,8 @@ def reproduce(
     return write_report(everything, matching(read(records), everything), out, command)
 
 
-class _Progress:
-    """A bar with the time left on a terminal; elsewhere a line for each cell."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.terminal = stream.isatty()
-        self.stream = stream
-
-    def __enter__(self) -> _Progress:
-        if self.terminal:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            # Cells take from milliseconds to minutes: the speed is that of the last hour, not of half a minute.
-            self.bar = Progress(*columns, console=Console(file=self.stream), speed_estimate_period=3600)
-            self.bar.start()
-            self.task = self.bar.add_task("starting", total=None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.terminal:
-            self.bar.stop()
-
-    def begin(self, done: int, of: int, cell: Cell) -> None:
-        if self.terminal:
-            name = f"{cell.dataset.name} {cell.entry.name}"
-            self.bar.update(self.task, completed=done, total=of, description=f"{name:44.44}")
-
-    def show(self, done: int, of: int, row: Row) -> None:
-        if self.terminal:
-            self.bar.update(self.task, completed=done, total=of)
-            return
-        result = f"{row['error']:.5f}" if row.get("error") is not None else row["reason"]
-        seconds = f"  {row['seconds']:.3g} s" if row.get("seconds") is not None else ""
-        print(f"[{done}/{of}] {row['key']}  {row['status']}  {result}{seconds}", file=self.stream, flush=True)
+def _line(done: int, of: int, row: Row) -> str:
+    """What is printed of a finished cell where there is no terminal."""
+    result = f"{row['error']:.5f}" if row.get("error") is not None else row["reason"]
+    seconds = f"  {row['seconds']:.3g} s" if row.get("seconds") is not None else ""
+    return f"[{done}/{of}] {row['key']}  {row['status']}  {result}{seconds}"

@@ -8,7 +8,6 @@ are tensors too. Format 1 is read as well: it has no graphs, and of a loss its n
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import check_exists, replacing
+from lorank.files import check_exists, replacing, sha256
 from lorank.linalg import Factors
 from lorank.models.contents import Contents
 from lorank.models.description import current, describe, fields_of, outcome_of
@@ -163,12 +162,12 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> Contents:
 
 
 def _checksum(arrays: dict[str, Array], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
+    parts: list[Any] = [text.encode()]
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
-    return digest.hexdigest()
+        parts.append(f"{name} {array.dtype} {array.shape}".encode())
+        parts.append(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return sha256(*parts)
 
 
 def _one_line(error: Exception) -> str:

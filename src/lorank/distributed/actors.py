@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import ray
-from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError, RayTaskError
 
 from lorank import kernels
 from lorank.distributed.parts import Block, Part, PartFile
@@ -23,8 +21,11 @@ from lorank.types import Array
 DEATHS = 20
 
 
-class _Keeper:
-    """An actor: the blocks of one worker. Lines in the object store are used where they lie, files are mapped."""
+class _Worker:
+    """An actor that holds the blocks of one worker.
+
+    Lines in Ray's object store are used where they lie, files are mapped.
+    """
 
     def __init__(self, sides: dict[str, list[Part]], threads: int) -> None:
         workers = kernels.Workers(threads)
@@ -41,8 +42,8 @@ class _Keeper:
         return time.perf_counter() - began, answers
 
 
-class Crew:
-    """The engine on Ray.
+class RayEngine:
+    """The engine whose lines are held by Ray actors.
 
     Every question goes to all workers at once: large arrays travel once, through the object store. A worker that dies
     is started again with its parts from where they came from, and asked again: factors are on the driver and in the
@@ -62,6 +63,9 @@ class Crew:
         self._actors = [self._start(number) for number in range(workers)]
 
     def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
+        import ray
+        from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError, RayTaskError
+
         runs = self._runs[side]
         total = max(run[-1].hi for run in runs if run)
         common = [ray.put(arg) if isinstance(arg, np.ndarray) and arg.nbytes > 1 << 16 else arg for arg in shared]
@@ -102,6 +106,8 @@ class Crew:
         return whole
 
     def _ask(self, number: int, side: str, question: str, args: list[Any]) -> Any:
+        from ray.exceptions import RayActorError
+
         try:
             return self._actors[number].answer.remote(side, question, *args)
         except RayActorError:
@@ -109,17 +115,23 @@ class Crew:
             return self._actors[number].answer.remote(side, question, *args)
 
     def _replace(self, number: int) -> None:
+        import ray
+
         ray.kill(self._actors[number])  # it may be only out of reach, and would keep its CPUs
         self._actors[number] = self._start(number)
 
     def _start(self, number: int) -> Any:
-        keeper: Any = ray.remote(_Keeper)
+        import ray
+
+        worker: Any = ray.remote(_Worker)
         # Over the nodes, so that each brings its memory.
         options = {"num_cpus": self.threads, "scheduling_strategy": "SPREAD"}
-        return keeper.options(**options).remote(self._own[number], self.threads)
+        return worker.options(**options).remote(self._own[number], self.threads)
 
     def close(self) -> None:
         """End the actors and let go of their data."""
+        import ray
+
         for actor in self._actors:
             ray.kill(actor)
         self._actors, self._own = [], []
@@ -129,6 +141,8 @@ def check_cluster(
     shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int, threads: int
 ) -> None:
     """Refuse a cluster that the fit would not fit in, before anything is started, with the estimate."""
+    import ray
+
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     if there.get("CPU", 0) < workers * threads:
         raise InputError(
@@ -161,8 +175,12 @@ def _runs(parts: Sequence[Part], workers: int) -> list[list[Part]]:
 
 
 def _stored(part: Part) -> Part:
+    import ray
+
     return part if isinstance(part.source, PartFile) else replace(part, source=ray.put(part.source))
 
 
 def _fetched(part: Part) -> Part:
+    import ray
+
     return replace(part, source=ray.get(part.source)) if isinstance(part.source, ray.ObjectRef) else part

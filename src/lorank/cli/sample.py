@@ -1,4 +1,4 @@
-"""`lorank sample`: a table to try the other commands on."""
+"""`lorank sample`: a table of simulated ratings."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.terminal import SeedOption, say
+from lorank.cli.options import SeedOption
+from lorank.cli.terminal import say
 
 
 def sample(
-    output: Annotated[Path, typer.Argument(help="csv, tsv or parquet.")],
-    test: Annotated[Path | None, typer.Option(help="Put a tenth of the ratings here, to judge a model by.")] = None,
-    users: Annotated[int, typer.Option(min=2, help="How many users.")] = 1000,
-    films: Annotated[int, typer.Option(min=2, help="How many films.")] = 300,
-    ratings: Annotated[int, typer.Option(min=10, help="How many ratings.")] = 40_000,
+    output: Annotated[Path, typer.Argument(help="Table to write: csv, tsv or parquet.")],
+    test: Annotated[
+        Path | None, typer.Option(help="Another table, for a tenth of the ratings, to test a model on.")
+    ] = None,
+    users: Annotated[int, typer.Option(min=2, help="Number of users.")] = 1000,
+    films: Annotated[int, typer.Option(min=2, help="Number of films.")] = 300,
+    ratings: Annotated[int, typer.Option(min=10, help="Number of ratings.")] = 40_000,
     seed: SeedOption = 0,
 ) -> None:
-    """Make up a table of ratings to try the other commands on.
+    """Write a table of simulated ratings to try the other commands on.
 
-    A rating is an average, a user's mood, a film's fame and four tastes, with noise, in half stars from 0.5 to 5.
+    A rating is the sum of a mean, an effect of the user, one of the film, an interaction of rank 4 and noise, in half
+    stars from 0.5 to 5.
     """
     import numpy as np
 
     from lorank.errors import InputError
-    from lorank.tables import reading as tables
+    from lorank.tables import write
 
     if ratings > users * films:
         raise InputError(f"{users} users and {films} films have {users * films} pairs; ask for fewer ratings.")
@@ -42,5 +46,5 @@ def sample(
     held_out = rng.random(ratings) < 0.1 if test is not None else np.zeros(ratings, bool)
     for path, chosen in ((output, ~held_out), (test, held_out)):
         if path is not None:
-            tables.write(path, {name: column[chosen] for name, column in columns.items()})
+            write(path, {name: column[chosen] for name, column in columns.items()})
             say(f"{chosen.sum()} ratings in {path}.")

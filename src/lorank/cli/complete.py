@@ -1,43 +1,47 @@
-"""`lorank complete`: a table with holes in, the same table without out."""
+"""`lorank complete`: a table with missing cells in, the same table without them out."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.fitting import LamOption, RankOption
-from lorank.cli.maps import (
-    NETCDF,
+from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
+from lorank.cli.options import (
+    DelimiterOption,
     DimOption,
+    HeaderOption,
+    JsonOption,
+    LamOption,
     LatOption,
     LonOption,
     NormalisationOption,
+    RankOption,
+    SeedOption,
+    ThreadsOption,
     TimeOption,
     VariableOption,
-    fill_netcdf,
 )
-from lorank.cli.methods import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
-from lorank.cli.terminal import DelimiterOption, HeaderOption, JsonOption, SeedOption, ThreadsOption, answer, say
+from lorank.cli.terminal import answer, say
+from lorank.errors import InputError
 
-if TYPE_CHECKING:
-    from lorank.tables.wide import WideTable
+NETCDF = (".nc", ".nc4")
 
 
 def complete(
     table: Annotated[
         Path,
-        typer.Argument(help="A wide table (csv, tsv, other text, parquet), or NetCDF with places."),
+        typer.Argument(help="A wide table (delimited text or parquet), or a NetCDF file of series at locations."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the filled table goes.")],
-    row: Annotated[str | None, typer.Option("--row", help="Column that names the rows, and holds no data.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, in the same format.")],
+    row: Annotated[str | None, typer.Option("--row", help="Column that holds the row ids, and no data.")] = None,
     method: MethodOption = "nnfn",
     assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
     theta: ThetaOption = None,
-    digits: Annotated[int, typer.Option(min=1, max=17, help="Digits of the numbers filled in.")] = 6,
+    digits: Annotated[int, typer.Option(min=1, max=17, help="Significant digits of the numbers filled in.")] = 6,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,
@@ -50,13 +54,13 @@ def complete(
     normalisation: NormalisationOption = "anomalies",
     as_json: JsonOption = False,
 ) -> None:
-    """Fill the missing cells of a table, and change no other.
+    """Fill the missing cells of a table.
 
-    Every cell that was there stays as it is, byte for byte, and so does a column of text. Columns of numbers are
-    brought to one scale, a low-rank matrix is fitted to what is there, and holes are read from it.
+    All other cells, and columns of text, stay as they are, byte for byte. Columns of numbers are standardised, a
+    low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it.
 
-    A NetCDF file holds series at places with latitudes and longitudes: places that were never measured are filled from
-    those around them, and the estimated error of each place is written beside.
+    A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
+    predicted from those around it, and the estimated error at each location is written as another variable.
     """
     chosen = method_of(method, assignments)
     params = {
@@ -68,13 +72,13 @@ def complete(
         "n_jobs": threads,
     }
     from lorank.files import kind_of
-    from lorank.tables.reading import PARQUET
+    from lorank.tables.parquet import SUFFIXES
 
     if kind_of(table) in NETCDF:
         names = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
-        answer(fill_netcdf(table, output, names, normalisation, params), as_json)
+        answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return
-    filling = _fill_parquet if kind_of(table) in PARQUET else _fill_text
+    filling = _fill_parquet if kind_of(table) in SUFFIXES else _fill_text
     filled, cells = filling(table, output, row, delimiter, header, digits, params)
     answer({"table": str(output), "cells": cells, "filled": filled}, as_json)
 
@@ -91,7 +95,7 @@ def _fill_text(
     from lorank.files import write_bytes
     from lorank.tables.wide import WideTable
 
-    table: WideTable = WideTable.read(path, labels, delimiter, header)
+    table = WideTable.read(path, labels, delimiter, header)
     if table.text_columns:
         say(f"Columns of text stay as they are: {', '.join(table.text_columns)}.")
     values, filled = _impute(table.values, path, params)
@@ -111,26 +115,24 @@ def _fill_parquet(
     import numpy as np
     import pyarrow as pa
 
-    from lorank.tables import arrays as matrices
-    from lorank.tables import reading as tables
+    from lorank.tables import parquet, write
 
-    table = matrices.parquet_file(path).read()
-    cells, names, _ = matrices.numeric_columns(table, path, labels)
+    table = parquet.open_parquet(path).read()
+    cells, names, _ = parquet.numeric_columns(table, path, labels)
     values, filled = _impute(cells, path, params)
     for j, name in enumerate(names):
         if np.isnan(cells[:, j]).any():
-            # What was there keeps its bits; whole numbers with holes become floats, which hold them.
+            # What was there keeps its bits; whole numbers with missing cells become floats, which hold them.
             column = np.where(np.isnan(cells[:, j]), values[:, j], cells[:, j])
             table = table.set_column(table.column_names.index(name), name, pa.array(column))
-    tables.write(output, dict(zip(table.column_names, table.columns)))
+    write(output, dict(zip(table.column_names, table.columns)))
     return filled, values.size
 
 
 def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
-    """The table with its holes filled, and how many there were."""
+    """The table with its missing cells filled, and their number."""
     import numpy as np
 
-    from lorank.errors import InputError
     from lorank.estimators import LowRankImputer
 
     if not values.size:
@@ -140,3 +142,16 @@ def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
         say("No cell is missing; the table is copied as it is.")
         return values, 0
     return LowRankImputer(**params).fit(values).transform(values), missing
+
+
+def _fill_netcdf(
+    source: Path, target: Path, names: dict[str, str | None], normalisation: str, params: dict[str, Any]
+) -> dict[str, Any]:
+    """Fill a file by `lorank.spatial`, tuning on held-out locations what is auto; gives the facts to print."""
+    from lorank.spatial import complete_file
+
+    if target.suffix.lower() not in NETCDF:
+        raise InputError(f"A NetCDF file is filled into a NetCDF file: let the name of {target} end in .nc.")
+    given = {name: None if value == "auto" else value for name, value in params.items()}
+    used = complete_file(source, target, **names, normalisation=normalisation, **given)
+    return {"table": str(target), "cells": used.pop("cells"), "filled": used.pop("filled"), **used}

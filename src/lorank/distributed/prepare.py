@@ -25,12 +25,17 @@ import pyarrow.feather as feather
 
 from lorank.distributed.parts import Part, PartFile, cut
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS
-from lorank.distributed.tables import Columns, batches, positions
 from lorank.errors import InputError
+from lorank.files import replacing
 from lorank.observations import Lines
 from lorank.observations.identifiers import Identifiers
+from lorank.tables import parquet
 from lorank.types import Array
 
+# Names of the columns that hold the row id, the column id and the value.
+Columns = tuple[str, str, str]
+# Lines of a table that a task holds at a time.
+BATCH = 1 << 18
 # Runs a function on every item, in whatever processes, and gives the answers in order.
 Map = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
 
@@ -94,7 +99,7 @@ def prepare(
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:
     """Distinct ids of one file and how many known values each has."""
     tables: dict[str, list[pa.Table]] = {ROWS: [], COLS: []}
-    for rows, cols, values in batches(path, columns):
+    for rows, cols, values in parquet.batches(path, *columns, BATCH):
         known = pa.array(~np.isnan(values))
         for side, ids in ((ROWS, rows), (COLS, cols)):
             seen = pc.value_counts(ids.filter(known))
@@ -116,7 +121,7 @@ def _summed(tables: list[pa.Table]) -> pa.Table:
 
 
 def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
-    """The sorted ids of all files, and the entries of each; each file's ids get their place in it."""
+    """The sorted ids of all files, and the entries of each; with the position of each file's ids among them."""
     paths = [path for number in range(files) if os.path.exists(path := _id_file(folder, side, number))]
     ids: Any = None
     for path in paths:
@@ -130,9 +135,9 @@ def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
     counts = np.zeros(len(ids), np.int64)
     for path in paths:
         table = feather.read_table(path)
-        place = positions(_one(table["id"]), ids)
-        counts[place] += table["count"].to_numpy()
-        _write_table(pa.table({"id": table["id"], "place": place}), path)
+        position = positions(_one(table["id"]), ids)
+        counts[position] += table["count"].to_numpy()
+        _write_table(pa.table({"id": table["id"], "position": position}), path)
     _write_table(pa.table({"id": ids}), _id_file(folder, side, -1))
     return ids, counts
 
@@ -143,11 +148,11 @@ def spill(path: str, plan: Plan, number: int) -> int:
     written = 0
     tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
     names = {side: _one(table["id"]) for side, table in tables.items()}
-    places = {side: table["place"].to_numpy() for side, table in tables.items()}
-    for batch, (rows, cols, values) in enumerate(batches(path, plan.columns)):
+    numbers = {side: table["position"].to_numpy() for side, table in tables.items()}
+    for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
         known = ~np.isnan(values)
-        i = places[ROWS][positions(rows, names[ROWS])][known]
-        j = places[COLS][positions(cols, names[COLS])][known]
+        i = numbers[ROWS][positions(rows, names[ROWS])][known]
+        j = numbers[COLS][positions(cols, names[COLS])][known]
         values = values[known]
         held = drawn(i, j, plan.held_out, plan.seed)
         for side, line, other, chosen in ((ROWS, i, j, ~held), (COLS, j, i, ~held), (HELD_OUT, i, j, held)):
@@ -159,11 +164,9 @@ def spill(path: str, plan: Plan, number: int) -> int:
             records["line"], records["other"] = line[chosen][order], other[chosen][order]
             records["value"] = values[chosen][order]
             target = _spill_file(plan, side, number, batch)
-            beside = f"{target}.{os.getpid()}"
-            with open(beside, "wb") as file:
+            with replacing(target, sync=False) as beside, open(beside, "wb") as file:
                 np.searchsorted(part[order], np.arange(plan.cuts[side].size)).astype("<i8").tofile(file)
                 records.tofile(file)
-            os.replace(beside, target)
         written = batch + 1
     return written
 
@@ -227,9 +230,13 @@ def _id_file(folder: str | Path, side: str, number: int) -> str:
 
 
 def _write_table(table: pa.Table, path: str) -> None:
-    beside = f"{path}.{os.getpid()}"
-    feather.write_feather(table, beside, compression="uncompressed")
-    os.replace(beside, path)
+    with replacing(path, sync=False) as beside:
+        feather.write_feather(table, beside, compression="uncompressed")
+
+
+def positions(ids: pa.Array, known: pa.Array) -> Array:
+    """Position of each id among the known ones."""
+    return pc.index_in(ids, value_set=known).to_numpy(zero_copy_only=False)
 
 
 def _one(column: Any) -> pa.Array:

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 
 from lorank import registry
-from lorank.distributed import tables
+from lorank.distributed.actors import RayEngine, check_cluster
+from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
 from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
-from lorank.distributed.preparing import Prepared, prepare
-from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, Here
+from lorank.distributed.prepare import Prepared, prepare
+from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, LocalEngine
 from lorank.distributed.ray_backend import check_distributable
-from lorank.distributed.session import host, open_ray, remove_stale, workspace
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
 from lorank.solvers import Callback, Checkpoint, Status, Stopping
+from lorank.tables import parquet
 from lorank.tuning.setting import AUTO, Setting
 
 # How the name of a model that is one file ends; any other name is that of a folder of shards.
@@ -94,8 +95,8 @@ def fit(
         raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
     if output is not None and Path(output).suffix != ONE_FILE:
         shards.check_target(Path(output))
-    files, columns = tables.parquet_files(folder), tables.Columns(row, col, value)
-    entries = tables.count_lines(files)
+    files, columns = parquet.parquet_files(folder), (row, col, value)
+    entries = parquet.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
     store = min(1 << 30, 16 * entries * padded_width(rank))
     on_ray = backend == "ray"
@@ -103,10 +104,8 @@ def fit(
         _check_disk(own, entries, dtype)
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
-                from lorank.distributed.crew import check_cluster
-
                 check_cluster((0, 0), entries, rank, dtype, workers, threads)
-            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _here)
+            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
             m, n = prepared.shape
             if not 1 <= rank <= min(m, n):
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
@@ -153,7 +152,7 @@ def fit(
             col_ids=prepared.col_ids,
             entries=known,
             mean=mean,
-            columns=(row, col, value),
+            columns=columns,
         )
         if output is not None and fitted.result.status is not Status.INTERRUPTED:
             save(model, output, prepared.sides)
@@ -189,11 +188,9 @@ def _check_disk(folder: Path, entries: int, dtype: str) -> None:
 def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Iterator[Engine]:
     engine: Engine
     if on_ray:
-        from lorank.distributed.crew import Crew
-
-        engine = Crew(prepared.sides, workers, threads)
+        engine = RayEngine(prepared.sides, workers, threads)
     else:
-        engine = Here(prepared.sides, workers * threads)
+        engine = LocalEngine(prepared.sides, workers * threads)
     try:
         yield engine
     finally:
@@ -204,22 +201,25 @@ def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Ite
 def _temporary(parent: str | Path | None) -> Iterator[Path]:
     if parent is not None and not Path(parent).is_dir():
         raise InputError(f"The work folder {parent} does not exist; make it first.")
-    kind = f"lorank-blocks-{host()}"
+    kind = f"lorank-blocks-{machine_number()}"
     remove_stale(kind, parent)
-    folder = workspace(kind, parent)
+    folder = temporary_folder(kind, parent)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _here(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
+def _in_turn(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [function(*job) for job in jobs]
 
 
 def _on_ray(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """One Ray task a job; one whose process is killed runs again. If one fails, the others are ended before it is
-    told, so that none writes into a folder that is being removed."""
+    """Run each job as a Ray task; one whose process is killed runs again.
+
+    If one fails, the others are ended before its error is raised, so that none writes into a folder that is being
+    removed.
+    """
     import ray
     from ray.exceptions import RayTaskError
 

@@ -10,12 +10,14 @@ import shutil
 import socket
 import sys
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from lorank.errors import InputError
+from lorank.files import crc32
 
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
@@ -62,7 +64,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
-    folder = workspace("lorank-ray", parent)
+    folder = temporary_folder("lorank-ray", parent)
     cluster, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
     try:
         ray.init(
@@ -101,8 +103,8 @@ def _prepare_environment() -> None:
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 
-def workspace(kind: str, parent: str | Path | None = None) -> Path:
-    """A new folder that bears this process's number."""
+def temporary_folder(kind: str, parent: str | Path | None = None) -> Path:
+    """A new temporary folder whose name says which process made it."""
     return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
 
 
@@ -110,11 +112,11 @@ def remove_stale(kind: str, parent: str | Path | None = None) -> None:
     """Remove folders of processes that were killed before they could do it themselves."""
     for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-*-*"):
         number = folder.name.removeprefix(f"{kind}-").split("-")[0]
-        if number.isdigit() and not os.path.exists(f"/proc/{number}") and os.path.isdir("/proc"):
+        if number.isdigit() and not psutil.pid_exists(int(number)):
             with suppress(OSError):
                 shutil.rmtree(folder)
 
 
-def host() -> str:
-    """A number of this host: storage may be shared by many, each with process numbers of its own."""
-    return f"{zlib.crc32(platform.node().encode()):08x}"
+def machine_number() -> str:
+    """A number of this machine: storage may be shared by many, each with process numbers of its own."""
+    return f"{crc32(platform.node().encode()):08x}"

@@ -12,13 +12,13 @@ from lorank.errors import InputError
 if TYPE_CHECKING:
     from lorank.registry import Method
 
-MethodOption = Annotated[str, typer.Option(help="A method's name; `lorank compare` tries several.")]
+MethodOption = Annotated[str, typer.Option(help="Name of the method; `lorank compare` tries several.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A parameter of the method, such as p=0.5, or p=auto; may be given several times."),
+    typer.Option("--set", help="Parameter of the method, such as p=0.5 or p=auto; may be given several times."),
 ]
 ThetaOption = Annotated[
-    str | None, typer.Option(help="From 0 (nuclear norm) to 1 (NNFN), or auto, which is NNFN's default.")
+    str | None, typer.Option(help="For NNFN from 0 (nuclear norm) to 1, or auto, which is its default.")
 ]
 
 
