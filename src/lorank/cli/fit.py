@@ -26,7 +26,7 @@ from lorank.cli.options import (
     RankOption,
     RowOption,
     SeedOption,
-    TableArgument,
+    TableOrFolderArgument,
     ThetaOption,
     ThreadsOption,
     ValueOption,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    table: TableArgument,
+    table: TableOrFolderArgument,
     output: Annotated[
         Path,
         typer.Option(
