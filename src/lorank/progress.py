@@ -97,7 +97,7 @@ class ProgressBar:
 def _write(text: str) -> None:
     """Put a text in the place of the line that the cursor is on."""
     try:
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # some terminals do not know theirs
     except (OSError, ValueError):
         width = 80
     print(f"{CLEAR_LINE}{text[: width - 1]}", end="", file=sys.stderr, flush=True)

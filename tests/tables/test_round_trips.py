@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lorank import tables
@@ -114,13 +114,15 @@ MATRICES = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
 
 @settings(deadline=None, max_examples=40)
 @given(MATRICES)
+@example(((2, 2), {(0, 1): 0.0}))
 def test_sparse_matrices(folder, matrix):
     shape, cells = matrix
     rows, cols = zip(*cells)
     X = sp.coo_array((list(cells.values()), (rows, cols)), shape=shape)
     sp.save_npz(folder / "s.npz", X)
     buffer = io.BytesIO()
-    scipy.io.mmwrite(buffer, X, precision=17)
+    # Left to guess, scipy takes stored zeros for none, writes a symmetric matrix and loses them above the diagonal.
+    scipy.io.mmwrite(buffer, X, precision=17, symmetry="general")
     (folder / "s.mtx").write_bytes(buffer.getvalue())
     for name in ("s.npz", "s.mtx"):
         found = tables.read(folder / name)[0]

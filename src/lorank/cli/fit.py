@@ -27,7 +27,7 @@ from lorank.cli.options import (
     RankOption,
     RowOption,
     SeedOption,
-    TableArgument,
+    TableOrFolderArgument,
     ThreadsOption,
     ValueOption,
     WorkersOption,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    table: TableArgument,
+    table: TableOrFolderArgument,
     output: Annotated[
         Path,
         typer.Option(

@@ -48,10 +48,10 @@ class Duplicates(StrEnum):
 
 
 TableArgument = Annotated[
-    Path,
-    typer.Argument(
-        help="Delimited text (also gz, xz, bz2, zip), parquet, npz, Matrix Market, NetCDF; or a folder of parquet."
-    ),
+    Path, typer.Argument(help="Delimited text (also gz, xz, bz2, zip), parquet, npz, Matrix Market or NetCDF.")
+]
+TableOrFolderArgument = Annotated[
+    Path, typer.Argument(help="Delimited text, parquet, npz, Matrix Market or NetCDF; or a folder of parquet files.")
 ]
 RankOption = Annotated[str, typer.Option(help="Rank of the factors, or auto.")]
 LamOption = Annotated[str, typer.Option(help="Weight of the regularizer, or auto.")]
