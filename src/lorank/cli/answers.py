@@ -166,7 +166,7 @@ def pair_columns(
 
 @contextmanager
 def answering(output: Path | None, as_json: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A function that adds lines to a table, in a file or on standard output; a terminal gets it lined up at the end."""
+    """A function that adds lines to a table, in a file or on standard output; lined up at the end on a terminal."""
     import numpy as np
 
     from lorank.tables.appending import appending
