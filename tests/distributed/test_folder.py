@@ -105,7 +105,7 @@ def test_early_stopping_keeps_the_best_sweep(folder, entries):
 def test_a_path_of_weights_keeps_the_best(folder):
     params = {**NAMES, "rank": 2, "validation": 0.2, "backend": "out-of-core"}
     model = fit(folder, **params, lam=[100.0, 0.5, 5.0])
-    assert model.lam in (0.5, 5.0)
+    assert model.setting.lam in (0.5, 5.0)
     automatic = fit(folder, **params, lam="auto")
     assert min(automatic.result.history.validation) < 1.1 * min(model.result.history.validation)
     with pytest.raises(InputError, match="several lam"):
@@ -141,7 +141,7 @@ def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, lam):
             break
     assert len(seen) > 14
     assert len(seen) <= len(sweeps) + len(sweeps) // 7 + 1
-    assert model.lam == whole.lam
+    assert model.setting.lam == whole.setting.lam
     np.testing.assert_array_equal(model.result.factors.left, whole.result.factors.left)
 
 

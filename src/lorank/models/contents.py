@@ -159,12 +159,11 @@ class Contents:
         factors = self.factors
         if not isinstance(factors, ShardedFactors):
             return self
-        numbers = (factors.left.size + factors.right.size) * factors.dtype.itemsize
-        check_memory(
-            numbers + 24 * self.entries, f"The model with {self.shape[0]} rows", "ask the folder itself for predictions"
-        )
-        sides = [ids.loaded() if isinstance(ids, ShardedIdentifiers) else ids for ids in (self.row_ids, self.col_ids)]
         seen = self.observations
+        needed = (factors.left.size + factors.right.size) * factors.dtype.itemsize + 24 * (seen.nnz if seen else 0)
+        m, n = self.shape
+        check_memory(needed, f"The whole model of {m} rows and {n} columns", "predict from the folder as it is")
+        sides = [ids.loaded() if isinstance(ids, ShardedIdentifiers) else ids for ids in (self.row_ids, self.col_ids)]
         if seen is not None and isinstance(seen.values, UnknownValues):
             seen = None
         elif seen is not None:
