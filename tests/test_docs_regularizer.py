@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAGE = Path(__file__).parents[1] / "docs" / "add_a_regularizer.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "add_a_regularizer.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
