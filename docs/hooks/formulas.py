@@ -22,4 +22,6 @@ def on_page_content(content: str, **_: Any) -> str:
 def _mathml(match: re.Match[str]) -> str:
     kind, latex = match.groups()
     formula = convert(html.unescape(latex).strip(), display="block" if kind == "div" else "inline")
+    if "\\" in formula:
+        raise ValueError(f"This formula has a command that latex2mathml does not know: {latex}")
     return f'<div class="formula">{formula}</div>' if kind == "div" else formula
