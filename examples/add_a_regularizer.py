@@ -1,7 +1,7 @@
 """A regularizer of your own: the elastic net of singular values, lam * sum_i (sigma_i + ridge/2 sigma_i^2).
 
-A sum over singular values needs the penalty of one number, the threshold under which a proximal step sets it to 0, and
-the proximal point above it. No solver has to know its name.
+A sum over singular values needs the penalty of each, the threshold up to which a proximal step sets them to 0, and the
+proximal point above it. No solver knows a regularizer by name.
 """
 
 from dataclasses import dataclass, field

@@ -8,7 +8,7 @@ import pytest
 
 from lorank.registry import CATALOGUE, find
 
-PAGE = Path(__file__).parents[1] / "docs" / "add_a_regularizer.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "add_a_regularizer.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

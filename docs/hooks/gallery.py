@@ -11,7 +11,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def on_files(files: Any, config: Any) -> Any:
