@@ -64,8 +64,8 @@ def rankings(
     contents = contents_of(model)
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
-    positions = np.arange(contents.shape[0]) if rows is None else contents.find(rows, 0)
-    if not positions.size:
+    positions = range(contents.shape[0]) if rows is None else contents.find(rows, 0)
+    if not len(positions):
         raise InputError("Give at least one row to recommend for.")
     for block, scores, best in top_columns(contents, positions, n, seen, advance):
         there = np.isfinite(scores)
@@ -74,7 +74,7 @@ def rankings(
 
 
 def top_columns(
-    model: Contents, positions: Array, n: int, seen: bool, advance: Callable[[int], None] | None = None
+    model: Contents, positions: Array | range, n: int, seen: bool, advance: Callable[[int], None] | None = None
 ) -> Iterator[tuple[Array, Array, Array]]:
     """For one block of rows after another: their positions, and scores and columns of each row's n best, best first.
 
@@ -87,8 +87,8 @@ def top_columns(
         )
     n = min(n, model.shape[1])
     size = max(1, BLOCK // min(model.shape[1], TILE))
-    for start in range(0, positions.size, size):
-        yield from _block(model, positions[start : start + size], n, seen, advance)
+    for start in range(0, len(positions), size):
+        yield from _block(model, np.asarray(positions[start : start + size]), n, seen, advance)
 
 
 def _block(
