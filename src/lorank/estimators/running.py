@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -16,6 +15,7 @@ from lorank import losses, registry, solvers
 from lorank.errors import InputError
 from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.progress import FitProgress
+from lorank.files import crc32
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
@@ -50,10 +50,7 @@ def checkpoint_of(
 
 
 def _checksum(observations: Observations) -> int:
-    checksum = 0
-    for array in (observations.by_row.pointers, observations.cols, observations.values):
-        checksum = zlib.crc32(array.data, checksum)
-    return checksum
+    return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
 
 
 def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:

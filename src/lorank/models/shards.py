@@ -8,8 +8,6 @@ Format 1 is read as well: it has no values of what was seen, no calibration and 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.files import replacing_folder
 from lorank.kernels import unlocked
 from lorank.linalg import padded_width
 from lorank.models.contents import Contents
@@ -56,9 +55,7 @@ def write(
     if seen is None and data and model.observations is not None:
         lines = model.observations.by_row
         seen = lambda: _blocks(lines, shard)  # noqa: E731
-    beside = folder.with_name(f"{folder.name}.{os.getpid()}.part")
-    beside.mkdir(parents=True)
-    try:
+    with replacing_folder(folder) as beside:
         arrays: dict[str, Array] = {}
         manifest = describe(model, arrays)
         for name, array in arrays.items():
@@ -80,11 +77,6 @@ def write(
         if seen is not None:
             manifest["seen"], manifest["range"] = _write_seen(seen, beside, model.shape[0], shard)
         (beside / MANIFEST).write_text(json.dumps(manifest))
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(beside, folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _blocks(lines: Lines, size: int) -> Iterator[tuple[int, int, Lines]]:
