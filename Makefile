@@ -1,13 +1,19 @@
 # Each target makes its own .venv from nothing; only python3, gcc and make are needed.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint types bench bench-core bench-kernels docs clean
+.PHONY: help setup demo test test-slow lint types bench bench-core bench-kernels docs package clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' Makefile
 
 .venv/installed-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	$(BIN)/python $(PIP) -e '.[$*]'
 	touch $@
+
+setup: .venv/installed-dev  ## everything for development, in .venv
 
 demo: .venv/installed-cli,plot  ## complete a matrix, print a table, draw demo.png
 	$(BIN)/lorank demo
@@ -15,17 +21,17 @@ demo: .venv/installed-cli,plot  ## complete a matrix, print a table, draw demo.p
 test: .venv/installed-dev lint types  ## lint, types and tests
 	$(BIN)/python -m pytest -n 2
 
-test-slow: .venv/installed-dev  ## the checks that take minutes or gigabytes
+test-slow: .venv/installed-dev  ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -m slow
 
-lint: .venv/installed-dev
+lint: .venv/installed-dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/installed-dev
+types: .venv/installed-dev  ## mypy
 	$(BIN)/mypy
 
-bench: .venv/installed-dev .venv-bench/installed  ## lorank beside its peers, the floor in C, growth, proximal steps
+bench: .venv/installed-dev .venv-bench/installed  ## lorank beside its peers and beside plain C, growth, proximal steps
 	$(BIN)/python benchmarks/peers.py --peers-python .venv-bench/bin/python
 	$(BIN)/python benchmarks/floor.py
 	$(BIN)/python benchmarks/growth.py
@@ -41,11 +47,26 @@ bench-kernels: .venv/installed-dev  ## the kernels one by one; add --benchmark-c
 .venv-bench/installed:
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	for peer in cmfrec libmf smurff myfm scikit-surprise lenskit 'setuptools<80'; do \
-	  .venv-bench/bin/python -m pip install --quiet --disable-pip-version-check "$$peer" || true; done
+	  .venv-bench/bin/python $(PIP) "$$peer" || true; done
 	touch $@
 
 docs: .venv/installed-docs  ## the site, in build/site; the examples are run for its gallery
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-clean:
+# Each package is installed into an environment of its own: first bare, then with the extras of the demo.
+package:  ## wheel and sdist, in dist/, each installed and tried
+	rm -rf dist build/package
+	$(PYTHON) -m venv build/package/tools
+	build/package/tools/bin/python $(PIP) build twine
+	build/package/tools/bin/python -m build
+	build/package/tools/bin/twine check --strict dist/*
+	set -e; for package in dist/*; do \
+	  $(PYTHON) -m venv --clear build/package/try; cd build/package/try; \
+	  bin/python $(PIP) "../../../$$package"; \
+	  bin/python -c 'import lorank; print(lorank.__version__, lorank.complete([[1.0, float("nan")], [2.0, 4.0]], rank=1, lam=0.01))'; \
+	  bin/python $(PIP) "../../../$$package[cli,plot]"; \
+	  bin/lorank --version; bin/lorank demo; cd ../../..; \
+	done
+
+clean:  ## remove what the other targets made
 	rm -rf .venv .venv-bench .benchmarks build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,7 +1,7 @@
-"""A climate map: temperatures at stations, most places never measured, drawn everywhere between them.
+"""A climate map: temperatures at stations, most of them never measured, drawn as a map.
 
 The stations are made up: a season, four patterns of weather that vary smoothly over the map, and noise. Low rank alone
-cannot fill a row without a single value; a prior over the places can, and the model says how far it may be off.
+cannot fill a row without a single value; a prior over the places can, and the model estimates its own error.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Regularizers compared on the paper's synthetic problem, with the rank over-specified.
+"""Regularizers compared: the synthetic problem of the paper, with twice its true rank allowed.
 
-Twice the true rank is allowed. Each method is tuned by the same search on the same validation entries.
+Each method is tuned by the same search on the same validation entries.
 """
 
 import lorank

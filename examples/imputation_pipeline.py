@@ -1,7 +1,7 @@
-"""A gene-like table in a scikit-learn Pipeline: impute, scale, classify.
+"""Imputation in a scikit-learn pipeline: impute, scale, classify.
 
-Genes of one pathway move together, so that missing measurements can be read from the others. The imputer is fitted on
-the training samples only, and folds in the test samples.
+The table is like one of gene expressions: genes of one pathway vary together, so that missing values can be predicted
+from the others. The imputer is fitted on the training samples only, and folds in the test samples.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""An image with holes: each colour channel is a matrix, and half of its pixels are gone.
+"""An image with holes: each colour channel is a matrix, and half of its pixels are missing.
 
 Columns next to each other look alike, so the three channels are put side by side and completed as one low-rank matrix.
 """
@@ -25,7 +25,7 @@ plain = np.sqrt(np.mean((np.nanmean(holes) - whole)[np.isnan(holes)] ** 2))
 print(f"{gone.mean():.0%} of {m} x {n} pixels gone; error {error:.3f}, with their mean instead {plain:.3f}")
 
 figure, panels = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
-pictures = {"what was": whole, "what was seen": np.nan_to_num(holes, nan=1.0), "completed": filled}
+pictures = {"original": whole, "observed": np.nan_to_num(holes, nan=1.0), "completed": filled}
 for panel, (title, picture) in zip(panels, pictures.items()):
     panel.imshow(picture.reshape(m, 3, n).transpose(0, 2, 1))
     panel.set_title(title)

@@ -1,7 +1,7 @@
-"""Ratings: fit, predict with error bars, recommend, find what is alike, save.
+"""Ratings: fit, predict with intervals, recommend, find similar films, save.
 
-A table of who rated what comes as a frame of any library, or as triplets. Rank, weight and biases are chosen on
-held-out ratings. Put your own table in place of the made-up one.
+Ratings come as a DataFrame of any library, or as triplets. Rank, weight and biases are chosen on held-out ratings. Use
+your own table in place of the made-up one.
 """
 
 import tempfile
@@ -27,11 +27,11 @@ print(f"test RMSE {-model.score(test):.3f}")
 
 prediction, lower, upper = model.predict("user 7", ["film 1", "film 2"], interval=0.9)
 for name, *numbers in zip(("film 1", "film 2"), prediction, lower, upper):
-    print(name, "predicted {:.2f}, nine times of ten between {:.2f} and {:.2f}".format(*numbers))
+    print(name, "predicted {:.2f}, with probability 0.9 between {:.2f} and {:.2f}".format(*numbers))
 
 top = lorank.recommend(model, ["user 7"], n=3)
 print("for user 7:", ", ".join(top.cols))
-print("like film 1:", ", ".join(lorank.similar(model, col="film 1", n=3)[0]))
+print("similar to film 1:", ", ".join(lorank.similar(model, col="film 1", n=3)[0]))
 
 path = Path(tempfile.mkdtemp()) / "model.lorank"
 lorank.save(model, path)

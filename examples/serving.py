@@ -1,7 +1,7 @@
 """Serving predictions: a model file, a small HTTP server of the standard library, and new users folded in.
 
-The model is read once and is never changed, so that threads may share it. A user who was not there when the model was
-fitted is folded in from a handful of ratings, which takes a millisecond.
+The model is read once and never changes, so that threads can share it. A user who was not in the data is folded in from
+a few ratings, which takes a millisecond.
 """
 
 import json

@@ -1,19 +1,16 @@
-"""How much memory a fit takes, told before it is begun."""
+"""How much memory a fit takes, estimated before it is begun."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lorank import registry
+from lorank.estimators.parameters import Parameters
 from lorank.estimators.running import build_solver
 from lorank.linalg import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
 from lorank.tuning.setting import AUTO
-
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
 
 # Arrays of a number for each entry that a held-out part costs: the entries that are left, and the draw of the others.
 SPLITTING = 5
@@ -21,22 +18,22 @@ SPLITTING = 5
 USUAL_RANK = 10
 
 
-def fit_memory(model: MatrixCompletion, shape: tuple[int, int], entries: int, splits: bool = False) -> int:
+def fit_memory(asked: Parameters, shape: tuple[int, int], entries: int, splits: bool = False) -> int:
     """Bytes that a fit allocates beside the observations themselves; `splits` if it holds out a part of them."""
-    rank = USUAL_RANK if model.rank == AUTO else int(model.rank)
-    item = np.dtype(model.dtype).itemsize
-    needed = build_solver(model).memory(shape, entries, rank, item, bool(model.biases))
-    others = 2 * (model.n_fits - 1) * sum(shape) * padded_width(rank)
+    rank = USUAL_RANK if asked.rank == AUTO else int(asked.rank)
+    item = np.dtype(asked.dtype).itemsize
+    needed = build_solver(asked).memory(shape, entries, rank, item, bool(asked.biases))
+    others = 2 * (asked.n_fits - 1) * sum(shape) * padded_width(rank)
     return needed + (entries * SPLITTING * splits + others) * item
 
 
-def check_fit_memory(model: MatrixCompletion, observations: Observations, splits: bool) -> None:
+def check_fit_memory(asked: Parameters, observations: Observations, splits: bool) -> None:
     """Refuse a fit that would not fit, rather than be killed in the middle of it."""
     m, n = observations.shape
-    needed = fit_memory(model, (m, n), observations.nnz, splits)
-    rank = "" if model.rank == AUTO else f" at rank {model.rank}"
+    needed = fit_memory(asked, (m, n), observations.nnz, splits)
+    rank = "" if asked.rank == AUTO else f" at rank {asked.rank}"
     check_memory(
         needed,
-        f"Fitting {observations.nnz} entries of a {m} x {n} matrix{rank} by {model.method!r}",
+        f"Fitting {observations.nnz} entries of a {m} x {n} matrix{rank} by {registry.find(asked.method).name!r}",
         "lower the rank or use float32",
     )

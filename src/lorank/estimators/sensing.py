@@ -22,11 +22,10 @@ def sense(
     b: npt.ArrayLike,
     shape: tuple[int, int],
     *,
-    method: str = "nnfn",
+    method: Any = "nnfn",
     rank: int = 5,
     lam: float = 1.0,
     theta: float | None = None,
-    p: float | None = None,
     tol: float = 1e-8,
     max_iter: int = 1000,
     max_seconds: float | None = None,
@@ -39,11 +38,11 @@ def sense(
         An operator acts on X as a vector, row after row; an array holds the matrices of q inner products.
     b : array of q measurements
     shape : (m, n)
-    method : str
-        A name of the catalogue. A factored regularizer is taken in its spectral form, which has the same minimisers.
+    method : str, Method, regularizer, or class of regularizers
+        As for MatrixCompletion. A factored regularizer is taken in its spectral form, which has the same minimisers.
     rank : int
         The largest rank.
-    lam, theta, p : float
+    lam, theta : float
         As for MatrixCompletion.
     tol : float
         Converged when the objective changes by less than this part of itself.
@@ -63,11 +62,12 @@ def sense(
     >>> np.allclose(result.factors.dense(), X, atol=1e-3)
     True
     """
-    regularizer = registry.find(method).build_regularizer(float(lam), theta=theta, p=p)
+    chosen = registry.find(method)
+    regularizer = chosen.build_regularizer(float(lam), theta=theta)
     if hasattr(regularizer, "spectral"):
         # Both have the same minimisers, and X is at hand here.
         regularizer = regularizer.spectral()
     if not hasattr(regularizer, "prox"):
-        raise InputError(f"Method {method!r} has no proximal map to sense with; use 'nnfn'.")
+        raise InputError(f"Method {chosen.name!r} has no proximal map to sense with; use 'nnfn'.")
     problem = SensingProblem(LinearMap.of(A, b, shape), regularizer, rank)
     return solve(SensingGradient(), problem, stopping=Stopping(tol, max_iter, max_seconds))

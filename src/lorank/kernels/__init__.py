@@ -9,9 +9,10 @@ one kernel called twice. Lines are independent: the same bits come out for any n
 from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
 from lorank.kernels.lines import GRAM_BLOCK, gram_blocks, gram_lines, multiply_lines, predict_pairs, solve_lines
+from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.sampling import sample_lines, spread_pairs
-from lorank.kernels.simd import LANES, aligned_zeros
+from lorank.kernels.simd import LANES
 
 __all__ = [
     "GRAM_BLOCK",
@@ -32,4 +33,5 @@ __all__ = [
     "solve_lines",
     "spread_pairs",
     "transpose",
+    "unlocked",
 ]

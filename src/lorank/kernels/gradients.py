@@ -8,8 +8,9 @@ up in their order at the end: the same bits for any number of threads.
 import numpy as np
 
 from lorank.kernels.compiling import inlined, kernel
+from lorank.kernels.memory import aligned_zeros
 from lorank.kernels.parallel import Workers
-from lorank.kernels.simd import LANES, aligned_zeros, fma, load, multiply, store, total, totals
+from lorank.kernels.simd import LANES, fma, load, multiply, store, total, totals
 
 # Parts of a pass over both sides: at most so many, and each with so many entries for each line that it adds up.
 MOST_PARTS, WORTH_A_PART = 8, 100

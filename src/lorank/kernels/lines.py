@@ -7,11 +7,11 @@ factor is its line's bias and the model is offset + own bias + other bias + <own
 import numpy as np
 
 from lorank.kernels.compiling import kernel
+from lorank.kernels.memory import aligned_zeros
 from lorank.kernels.parallel import Workers
 from lorank.kernels.simd import (
     LANES,
     add,
-    aligned_zeros,
     fma,
     inverse_root,
     load,

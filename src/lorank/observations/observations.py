@@ -1,4 +1,4 @@
-"""What was seen, and where.
+"""Observed entries of a matrix: values and where they are.
 
 `Observations` keeps every observed value twice, by rows and by columns, with its position. A stored zero is an observed
 zero, NaN is missing, and a cell that is given twice is an error. Everything that lorank fits is turned into
@@ -46,7 +46,7 @@ class Lines:
 
 
 class Observations:
-    """Values of an m x n matrix at the positions where it was observed.
+    """The observed entries of an m x n matrix.
 
     Parameters
     ----------
