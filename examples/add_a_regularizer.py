@@ -4,21 +4,20 @@ A sum over singular values needs the penalty of each, the threshold up to which 
 proximal point above it. No solver knows a regularizer by name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+import lorank
 from lorank.datasets import synthetic
-from lorank.problems import Problem
 from lorank.regularizers import Separable
-from lorank.solvers import ProximalGradient, solve
 
 
 @dataclass(frozen=True, kw_only=True)
 class ElasticNet(Separable):
     """lam * sum_i (sigma_i + ridge/2 sigma_i^2)."""
 
-    ridge: float = 0.1
+    ridge: float = field(default=0.1, metadata={"search": (1e-3, 1e-2)})
 
     def penalty(self, sigma):
         return self.lam * (sigma + self.ridge / 2 * sigma**2)
@@ -39,7 +38,9 @@ for sigma in (0.5, 1.0, 3.0):
 
 problem = synthetic(m=200, rank=3, seed=0)
 for ridge in (0.0, 1e-3, 1e-2):
-    result = solve(
-        ProximalGradient("momentum"), Problem(problem.train, ElasticNet(lam=0.5, ridge=ridge), rank=5), seed=0
-    )
-    print(f"ridge {ridge:g}: NMSE {problem.nmse(result.factors.W, result.factors.H):.4f}, {result.message}")
+    model = lorank.MatrixCompletion(ElasticNet(ridge=ridge), rank=5, lam=0.5, random_state=0).fit(problem.train)
+    print(f"ridge {ridge:g}: NMSE {problem.nmse(*model.factors_):.4f}, {model.result_.message}")
+
+# By name, in a comparison that chooses lam and ridge for it.
+lorank.register(ElasticNet, name="elastic-net")
+print(lorank.compare(problem.train, ["elastic-net", "nuclear", "nnfn"], ranks=(5,), trials=12))

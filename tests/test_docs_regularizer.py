@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lorank.registry import CATALOGUE, find
+
 PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "add_a_regularizer.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
@@ -50,3 +52,31 @@ def test_what_is_added_is_right(example):
     root = np.sqrt(sigma)
     value = regularizer.value((U * root).T @ (U * root), (V * root).T @ (V * root))
     assert value == pytest.approx(regularizer.spectral().value(sigma))
+
+
+@pytest.fixture
+def registry():
+    """The registry as it was, after the test."""
+    before = dict(CATALOGUE)
+    yield CATALOGUE
+    CATALOGUE.clear()
+    CATALOGUE.update(before)
+
+
+def test_the_whole_page_runs_in_order(registry, capsys):
+    names = {}
+    for block in BLOCKS:
+        exec(compile(block, str(PAGE), "exec"), names)
+    out = capsys.readouterr().out
+    net, error = names["ElasticNet"], names["data"].nmse
+    assert error(*names["model"].factors_) < 0.1
+    assert error(*names["tuned"].factors_) < 0.1
+    assert error(*names["chosen"].factors_) < 0.1
+    assert names["named"].method == "elastic-net"
+    assert find("elastic-net").regularizer is net
+    assert find("elastic-net").build_regularizer(2.0) == net(lam=2.0, ridge=0.1)
+    assert set(names["chosen"].tuning_.columns()["ridge"]) == {1e-3, 1e-2}
+    for row in ("ElasticNet(ridge=0.001) ", "ElasticNet  ", "factored-lsp"):
+        assert row in out
+    assert find("factored-lsp").at(3.0, 10.0) == {"lam": pytest.approx(90.0), "theta": 30.0}
+    assert find("factored-lsp").build_regularizer(4.0).theta == 20.0
