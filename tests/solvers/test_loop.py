@@ -9,7 +9,19 @@ from sklearn.exceptions import ConvergenceWarning
 from lorank.errors import InputError
 from lorank.problems import Problem
 from lorank.regularizers import NNFN, FactoredNNFN
-from lorank.solvers import Alternating, Checkpoint, GradientDescent, ProximalGradient, Status, Stopping, solve
+from lorank.solvers import (
+    BPMF,
+    DCA,
+    PALM,
+    Alternating,
+    Checkpoint,
+    GradientDescent,
+    ProximalGradient,
+    SoftImputeALS,
+    Status,
+    Stopping,
+    solve,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -178,3 +190,35 @@ def test_no_warning_when_converged(problem):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         assert solve(Alternating(), problem, seed=0).status is Status.CONVERGED
+
+
+def test_files_of_earlier_versions_call_it_stopped():
+    assert Status["STOPPED"] is Status.EARLY_STOPPED
+    assert Status.EARLY_STOPPED.name == "EARLY_STOPPED"
+
+
+def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(tmp_path, problem):
+    path = tmp_path / "fit.npz"
+    solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=2, tol=0), checkpoint=Checkpoint(path))
+    with pytest.raises(InputError, match="written by another version"):
+        solve(GradientDescent(), problem, seed=0, checkpoint=Checkpoint(path))
+
+
+def test_the_warning_points_to_the_users_line(problem):
+    with pytest.warns(ConvergenceWarning) as caught:
+        solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=2, tol=0))
+    assert caught[0].filename == __file__
+
+
+def test_what_a_solver_holds_is_declared():
+    assert [kind.__name__ for kind in (Alternating, PALM, SoftImputeALS, BPMF, DCA) if kind.distributes] == [
+        "Alternating"
+    ]
+    assert BPMF.samples
+    assert not any(kind.samples for kind in (Alternating, DCA))
+    shape, entries = (1000, 500), 10_000
+    assert Alternating().memory(shape, entries, 10, 8, False) == entries * (8 + 8) + 1500 * (8 + 4.5 * 16 * 8)
+    few, many = (BPMF(kept=kept).memory(shape, entries, 10, 4, False) for kept in (8, 64))
+    assert many - few == (2 * 1000 + 500) * (648 - 88) * 4
+    biased = BPMF(kept=64).memory(shape, entries, 10, 4, True)
+    assert biased - many == (2 * 1000 + 500) * (776 - 648) * 4

@@ -1,6 +1,6 @@
 """Low-rank factors, the operator low rank + sparse, and its truncated SVD."""
 
-from lorank.linalg.balance import Frame, balance
+from lorank.linalg.balance import Frame, accurate_balance, balance
 from lorank.linalg.factors import Factors, effective_rank, narrowed, pad, padded_width, without_biases
 from lorank.linalg.operators import SparsePlusLowRank
 from lorank.linalg.truncated import TruncatedSVD, truncated_svd
@@ -10,6 +10,7 @@ __all__ = [
     "Frame",
     "SparsePlusLowRank",
     "TruncatedSVD",
+    "accurate_balance",
     "balance",
     "effective_rank",
     "narrowed",

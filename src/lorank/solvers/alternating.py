@@ -15,7 +15,10 @@ with few entries for each unknown they would otherwise fit rows by wild values o
 no later sweep undoes.
 
 F never increases: a sweep that would raise it is done again without momentum, and then with the regularizer's
-majorizer, for which a decrease is a theorem.
+majorizer, for which a decrease is a theorem. Where directions die, so that columns of the factors come to depend on
+each other, rounding takes over before the theorem does: small singular values are lost in the Grams, and F seems to
+rise while it falls. Then the factors are turned into their balanced frame, and from there on singular values are
+accurate to rounding (`linalg.accurate_balance`). The solver stalls only when that does not help either.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from typing import ClassVar
 import numpy as np
 
 from lorank.kernels import aligned_zeros
-from lorank.linalg import Factors, Frame, balance, effective_rank
+from lorank.linalg import Factors, Frame, accurate_balance, balance, effective_rank
 from lorank.problems import FactoredProblem
 from lorank.regularizers import Factored
 from lorank.solvers.base import Solver
@@ -36,6 +39,8 @@ from lorank.types import Array
 
 # A lower bound on the ridge that falls below this is dropped.
 LEAST_BOUND = 0.1
+# A part of F that counts as nothing where a solver has stalled.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ class AlternatingState:
     """`factors` in whatever frame the sweeps left them, the ones before, and sweeps since momentum was last reset.
 
     `min_ridge` is a lower bound on the ridge of the next sweep, as a part of the largest singular value times the
-    density of the data: of the size of the largest singular value of the observed matrix with 0 elsewhere.
+    density of the data: of the size of the largest singular value of the observed matrix with 0 elsewhere. `accurate`
+    is True once sweeps take singular values to full accuracy.
     """
 
     factors: Factors
@@ -52,6 +58,7 @@ class AlternatingState:
     rank: int
     sweeps: int = 0
     min_ridge: float = 0.0
+    accurate: bool = False
     stalled: bool = False
 
 
@@ -80,44 +87,72 @@ class Alternating(Solver):
         if momentum > 0:
             # Not by a name: the sweep lets go of each side of the point as soon as it has a better one.
             following = self._sweep(
-                problem, _extrapolated(state.factors, state.previous, momentum), False, state.min_ridge
+                problem, _extrapolated(state.factors, state.previous, momentum), False, state.min_ridge, state.accurate
             )
             if following.objective <= state.objective:
                 return replace(following, previous=state.factors, sweeps=state.sweeps + 1, min_ridge=lower)
         sweeps = 1 if momentum > 0 else state.sweeps + 1
-        for cautious in (False, True):
-            following = self._sweep(problem, state.factors, cautious, state.min_ridge)
-            # `not >` lets a NaN through: the loop ends it as diverged.
-            if not following.objective > state.objective:
-                return replace(following, previous=state.factors, sweeps=sweeps, min_ridge=lower)
-        return replace(state, stalled=True)
+        swept = self._guarded_sweep(problem, state)
+        if swept is None:
+            turned, sweeps = _turned(problem, state), 1
+            swept = self._guarded_sweep(problem, turned)
+            if swept is None:
+                gained = turned.objective < state.objective - ROUNDING * abs(state.objective)
+                return replace(turned if gained else state, stalled=True)
+        return replace(swept, sweeps=sweeps, min_ridge=lower)
 
     def finish(self, problem: FactoredProblem, state: AlternatingState) -> Factors:
         """The balanced factors, strongest direction first."""
-        factors, frame = state.factors, problem.frame(state.factors)
-        left, right = factors.left.copy(), factors.right.copy()
-        left[:, : factors.k] = factors.W @ frame.A[:, ::-1].astype(factors.dtype)
-        right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
-        return replace(factors, left=left, right=right)
+        return _in_frame(state.factors, problem.frame(state.factors))
 
-    def _sweep(self, problem: FactoredProblem, factors: Factors, cautious: bool, min_ridge: float) -> AlternatingState:
+    def _guarded_sweep(self, problem: FactoredProblem, state: AlternatingState) -> AlternatingState | None:
+        """A sweep without momentum, by the multipliers or else the majorizer; None if both would raise F."""
+        for cautious in (False, True):
+            following = self._sweep(problem, state.factors, cautious, state.min_ridge, state.accurate)
+            # `not >` lets a NaN through: the loop ends it as diverged.
+            if not following.objective > state.objective:
+                return replace(following, previous=state.factors)
+        return None
+
+    def _sweep(
+        self, problem: FactoredProblem, factors: Factors, cautious: bool, min_ridge: float, accurate: bool
+    ) -> AlternatingState:
+        balanced = accurate_balance if accurate else balance
         least = min_ridge * problem.density
         gram_right = problem.prior_gram(factors.transposed(), transposed=True)
-        frame = balance(problem.prior_gram(factors), gram_right)
+        frame = balanced(problem.prior_gram(factors), gram_right)
         ridge, pull = _ridge_and_pull(problem.factored, frame, frame.for_left, cautious, least)
         left, _ = self.half_step(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
         gram_left = problem.prior_gram(factors)
-        frame = balance(gram_left, gram_right)
+        frame = balanced(gram_left, gram_right)
         ridge, pull = _ridge_and_pull(problem.factored, frame, frame.for_right, cautious, least)
         right, loss = self.half_step(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
         # Recentring moves biases only, which no Gram has in it.
-        frame = balance(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
+        frame = balanced(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
         objective = loss + problem.penalty(factors, frame)
-        return AlternatingState(factors, factors, objective, effective_rank(frame.sigma))
+        return AlternatingState(factors, factors, objective, effective_rank(frame.sigma), accurate=accurate)
+
+
+def _turned(problem: FactoredProblem, state: AlternatingState) -> AlternatingState:
+    """The same point in its balanced frame, with F to full accuracy."""
+    factors = state.factors
+    grams = problem.prior_gram(factors), problem.prior_gram(factors.transposed(), transposed=True)
+    frame = accurate_balance(*grams)
+    factors = _in_frame(factors, frame)
+    objective = problem.loss(factors) + problem.penalty(factors, frame)
+    return replace(state, factors=factors, previous=factors, objective=objective, accurate=True)
+
+
+def _in_frame(factors: Factors, frame: Frame) -> Factors:
+    """The same X by the factors W A and H A^-T, strongest direction first."""
+    left, right = factors.left.copy(), factors.right.copy()
+    left[:, : factors.k] = factors.W @ frame.A[:, ::-1].astype(factors.dtype)
+    right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
+    return replace(factors, left=left, right=right)
 
 
 def _ridge_and_pull(

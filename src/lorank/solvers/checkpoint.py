@@ -27,7 +27,7 @@ _CHECKSUMS = {"data": "with other data", "validation": "with another validation 
 class Checkpoint:
     """A file that a fit can go on from; at most one is written every `seconds`.
 
-    The fingerprint names what is being fitted: going on with other data or parameters is refused. What was settled
+    The fingerprint names what is being fitted: going on with other data or parameters is refused. What was chosen
     before the loop began is `carried` (plain numbers and text) and `arrays`; every save takes both along.
     """
 
@@ -77,8 +77,14 @@ class Checkpoint:
     def load(self, like: S) -> tuple[S, S, dict[str, Any]]:
         """State, best state and progress, as they were; `like` is a state of the same solver and problem."""
         meta, arrays = self._read()
-        state = _restore(like, meta["state"], "state", arrays)
-        best = state if meta["same"] else _restore(like, meta["best"], "best", arrays)
+        try:
+            state = _restore(like, meta["state"], "state", arrays)
+            best = state if meta["same"] else _restore(like, meta["best"], "best", arrays)
+        except KeyError as error:
+            raise InputError(
+                f"The checkpoint {self.path} was written by another version or solver (it has no {error}); "
+                "remove it to start anew."
+            ) from None
         return state, best, meta["progress"]
 
     def remove(self) -> None:

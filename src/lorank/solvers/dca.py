@@ -10,6 +10,11 @@ rank + sparse, and takes O((m + n) r + nnz) memory where the published solver ho
 each tangent are enough, as the next one goes on from the same dual variable. F never increases: a tangent for which
 ADMM does not lower F is followed by a proximal step, which does.
 
+Where X has fewer singular values than cost nothing (t + 1 under truncated l1-2: t by themselves, and a tail of one),
+the subtracted part has a kink and more than one tangent. Most of them make X look stationary although F falls to first
+order along the residual, X = 0 under a large lam being the plainest case. The tangent is taken there that has the
+strongest directions of the residual in it: under the others a stop would be one of the method, not of F.
+
 A graph ties entries to each other, and X would no longer be cheap. Then each tangent is followed by a proximal step on
 loss and graph together and a sweep over both factors (`solvers.proximal`), which solves the coupled system.
 
@@ -87,10 +92,10 @@ class DCA(Solver):
         return DCAState(**{**vars(state), "objective": problem.point_objective(state.point)}, dual=dual)
 
     def step(self, problem: Problem, state: DCAState) -> DCAState:
-        regularizer, now = _parts(problem), state.point
-        weights = regularizer.lam * regularizer.subgradient_weights(now.sigma)
-        tangent = now.U * weights.astype(now.U.dtype), now.V
-        pull = problem.entries(now.U, weights, now.V)
+        regularizer = _parts(problem)
+        U, weights, V = _subgradient(problem, state)
+        tangent = U * (regularizer.lam * weights).astype(U.dtype), V
+        pull = problem.entries(U, regularizer.lam * weights, V)
         best, trial = state, state
         for _ in range(0 if problem.coupled else self.inner):
             trial = self._couple(problem, trial, tangent, pull)
@@ -125,6 +130,48 @@ class DCA(Solver):
 
 def _parts(problem: Problem) -> DifferenceOfConvex:
     return cast(DifferenceOfConvex, problem.regularizer)
+
+
+def _subgradient(problem: Problem, state: DCAState) -> tuple[Array, Array, Array]:
+    """U, w and V of a subgradient U diag(w) V^T of what is subtracted, along which F falls wherever it can.
+
+    Where singular values that cost nothing are 0, there is more than one: any orthonormal u, v beside the singular
+    vectors of X will do. Those of the strongest directions of the residual are taken.
+    """
+    weights_of, point = _parts(problem).subgradient_weights, state.point
+    alive = state.rank
+    U, sigma, V = point.U[:, :alive], point.sigma[:alive], point.V[:, :alive]
+    # What would cost nothing more shows by the weights of values that are next to nothing, each far below the last.
+    faint = (sigma.max(initial=0.0) or 1.0) * 10.0 ** (-6.0 * np.arange(2, 2 + problem.rank - alive))
+    free = int(np.count_nonzero(weights_of(np.concatenate([sigma, faint]))[alive:] > 0.5))
+    weights = weights_of(sigma)
+    if free == 0:
+        return U, weights, V
+    rest = _Beside(gradient_step(problem, state, 0.0), U, V)
+    found = truncated_svd(rest, state.subspace, 0.0, free, np.random.default_rng(state.iteration), COARSE)
+    ones = np.ones(len(found.sigma))
+    return np.hstack([U, found.U]), np.concatenate([weights, ones]), np.hstack([V, found.V])
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """(I - U U^T) Z (I - V V^T): what Z has beside the singular vectors U and V."""
+
+    Z: SparsePlusLowRank
+    U: Array
+    V: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.Z.shape
+
+    def dot(self, B: Array) -> Array:
+        image = self.Z.dot(B - self.V @ (self.V.T @ B))
+        return image - self.U @ (self.U.T @ image)
+
+    def transposed_dot(self, B: Array) -> Array:
+        image = self.Z.transposed_dot(B - self.U @ (self.U.T @ B))
+        return image - self.V @ (self.V.T @ image)
 
 
 def _proximal(problem: Problem, state: DCAState, tangent: tuple[Array, Array]) -> DCAState:

@@ -49,7 +49,7 @@ class GRALS(Solver):
         left, _ = _half(problem, state.factors, transposed=False)
         factors = replace(state.factors, left=left)
         right, loss = _half(problem, factors.transposed(), transposed=True)
-        factors = replace(factors, right=right)
+        factors = problem.recentred(replace(factors, right=right))
         objective = loss + _penalty(problem, factors)
         if objective > state.objective:
             return replace(state, stalled=True)
@@ -67,10 +67,11 @@ def _half(problem: FactoredProblem, factors: Factors, transposed: bool) -> tuple
 
 
 def _penalty(problem: FactoredProblem, factors: Factors) -> float:
+    """The regularizer at the factors as they are, plus the graphs' terms and the biases' ridge."""
     k = factors.k
     total = problem.factored.value(problem.gram(factors.left, k), problem.gram(factors.right, k))
     for factor, transposed in ((factors.W, False), (factors.H, True)):
         graph = problem.added(transposed)
         if graph is not None:
             total += graph.energy(factor, np.eye(k))
-    return total
+    return total + problem.bias_penalty(factors)

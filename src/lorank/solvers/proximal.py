@@ -25,6 +25,7 @@ order of their strength and none that only looked strong while the others were m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,8 +42,12 @@ from lorank.types import Array
 COARSE, FINE = 1e-2, 1e-7
 # Passes of the power method: from a warm subspace one is enough, and a step that raises F is repeated with more.
 PASSES = {COARSE: 1, FINE: 20}
+# Bisections, in the geometric mean, of an interval of ratio 4 until its ratio is under 1.01.
+BISECTIONS = 8
 # The least ridge of a sweep, as a part of the regularizer's threshold.
 HOLD = 0.1
+# Halvings of the weight on the way down to its value: a threshold of 1e-12 of the strongest direction shrinks nothing.
+MOST_HALVINGS = 40
 # Directions of the random subspace that the first SVD starts from.
 FIRST = 4
 
@@ -101,6 +106,7 @@ class ProximalGradient(Solver):
         Z = gradient_step(problem, state, 0.0)
         rng = np.random.default_rng(state.iteration)
         strongest = float(truncated_svd(Z, state.subspace, np.inf, 1, rng, COARSE).sigma[0])
+        least = max(least, strongest * 2.0**-MOST_HALVINGS)
         for threshold in least * 2.0 ** np.arange(np.floor(np.log2(max(strongest / least, 1.0))), 0, -1):
             heavier = replace(regularizer, lam=_weight_of_threshold(regularizer, float(threshold)))
             state = self._iterate(problem.with_regularizer(heavier), state, 0.0, COARSE)
@@ -185,10 +191,14 @@ def swept(
 
 def _weight_of_threshold(regularizer: Spectral, threshold: float) -> float:
     """The lam under which the regularizer's threshold is this, to a hundredth; it grows with lam."""
-    low = high = regularizer.lam
-    while replace(regularizer, lam=high).threshold(1.0) < threshold:
+    low = high = float(regularizer.lam)
+    while 4 * high < np.inf and replace(regularizer, lam=high).threshold(1.0) < threshold:
         low, high = high, 4 * high
-    while high > 1.01 * low:
-        middle = np.sqrt(low * high)
+    for _ in range(BISECTIONS):
+        if high <= 1.01 * low:
+            break
+        # In units of a power of two, so that neither the product nor its root is rounded otherwise or underflows.
+        unit = 2.0 ** (math.frexp(high)[1] - 1)
+        middle = math.sqrt((low / unit) * (high / unit)) * unit
         low, high = (middle, high) if replace(regularizer, lam=middle).threshold(1.0) < threshold else (low, middle)
-    return float(high)
+    return high
