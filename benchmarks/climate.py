@@ -32,7 +32,7 @@ from lorank.datasets import StationData, gas_anomalies, normalise, split_locatio
 from lorank.observations import Observations
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.side_information.coordinates import sphere
-from lorank.spatial.residuals import Residuals
+from lorank.spatial.kriging import Kriging
 
 Fit = Callable[[np.ndarray, dict[str, Any]], np.ndarray]
 RATES, WEIGHTS, LAMS = (2.0, 4.0, 8.0, 16.0), (0.001, 0.01, 0.1), (0.001, 0.03)
@@ -96,8 +96,8 @@ class Task:
     def completed(self, seen: np.ndarray, method: str, graph: Any, lam: float, theta: float = 1.0) -> np.ndarray:
         found = registry.find(method)
         given = {"lam": lam, "theta": theta} if method == "nnfn" else found.at(lam, found.shapes[0])
-        limits = {"max_iter": 100} if method == "bpmf" else {"tol": self.tol}
-        model = MatrixCompletion(method, self.rank, row_graph=graph, random_state=0, **given, **limits)
+        limits = {"max_iter": 100} if found.samples else {"tol": self.tol}
+        model = MatrixCompletion(**found.arguments(given), rank=self.rank, row_graph=graph, random_state=0, **limits)
         return model.fit(Observations.from_dense(seen)).result_.factors.dense()
 
     def laplacian(self, method: str) -> Fit:
@@ -118,7 +118,11 @@ class Task:
     def prior_kriged(self, seen: np.ndarray, s: dict[str, Any]) -> np.ndarray:
         """Kernel prior and NNFN, what they leave over kriged."""
         field = self.prior("nnfn")(seen, s)
-        return field + Residuals.fit(self.points, seen - field, s["residual"], s["noise"]).at(self.points)
+        return field + kriged_residuals(self.points, seen - field, s)
+
+
+def kriged_residuals(points: np.ndarray, left_over: np.ndarray, s: dict[str, Any]) -> np.ndarray:
+    return Kriging.fit(KernelPrior(points, "exponential", s["residual"], s["noise"]), left_over).at(points)
 
 
 def methods_of(task: Task, table_6: bool) -> dict[str, tuple[list[dict[str, Any]], Fit]]:
@@ -190,7 +194,9 @@ def whole_places(title: str, tasks: dict[str, Task], seeds: int, table_6: bool) 
 def temperature(folder: Path) -> StationData:
     """The last 1200 months of USHCN temperature as anomalies in standard deviations."""
     measured = ushcn("tavg", folder)
-    return normalise(replace(measured, values=measured.values[:, -1200:], time=measured.time[-1200:]), "anomaly")
+    return normalise(
+        replace(measured, values=measured.values[:, -1200:], time=measured.time[-1200:]), "anomalies-trend"
+    )
 
 
 def with_gaps(data: StationData, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -226,7 +232,7 @@ def gaps(folder: Path, seeds: int) -> None:
 
     def kriged(seen: np.ndarray, field: np.ndarray, s: dict[str, Any], months: np.ndarray) -> np.ndarray:
         left_over = (seen - field)[:, months]
-        return field[:, months] + Residuals.fit(task.points, left_over, s["residual"], s["noise"]).at(task.points)
+        return field[:, months] + kriged_residuals(task.points, left_over, s)
 
     whole: dict[str, tuple[list[dict[str, Any]], Fit]] = {
         "inverse distance": (list(settings(power=(2.0, 3.0))), lambda seen, s: task.by_distance(seen, s["power"])),

@@ -20,7 +20,7 @@ import numpy as np
 from scaling import matrix
 
 from lorank.distributed.parts import parts_of
-from lorank.distributed.problem import COLS, ROWS, BlockProblem, Here
+from lorank.distributed.problem import COLS, ROWS, BlockProblem, LocalEngine
 from lorank.linalg.factors import padded_width
 from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating
@@ -36,7 +36,7 @@ CACHE = 1 << 20
 PATIENCE, PROCESSES = 2.0, 4
 
 
-class Timed(Here):
+class Timed(LocalEngine):
     """The engine of this process with one thread, which adds up its CPU seconds."""
 
     seconds = 0.0

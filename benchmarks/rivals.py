@@ -37,7 +37,8 @@ def timed_fit(name, train, parameters, repeats=2):
     seconds = []
     for _ in range(repeats):
         started = time.perf_counter()
-        model = lorank.MatrixCompletion(name, random_state=0, **parameters).fit(train)
+        given = CATALOGUE[name].arguments(parameters)
+        model = lorank.MatrixCompletion(random_state=0, **given).fit(train)
         seconds.append(time.perf_counter() - started)
     return model, min(seconds)
 

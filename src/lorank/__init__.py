@@ -17,15 +17,17 @@ _HOME = {
     "InputError": "lorank.errors",
     "LowRankImputer": "lorank.estimators",
     "MatrixCompletion": "lorank.estimators",
+    "Model": "lorank.models",
     "Observations": "lorank.observations",
     "compare": "lorank.estimators",
     "complete": "lorank.estimators",
-    "load": "lorank.models.model_file",
+    "load": "lorank.models",
     "methods": "lorank.registry",
-    "recommend": "lorank.models.recommending",
-    "save": "lorank.models.model_file",
+    "recommend": "lorank.models",
+    "register": "lorank.registry",
+    "save": "lorank.models",
     "sense": "lorank.estimators.sensing",
-    "similar": "lorank.models.recommending",
+    "similar": "lorank.models",
 }
 _ROOMS = (
     "datasets",
@@ -56,12 +58,14 @@ if TYPE_CHECKING:
     from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
     from lorank.estimators.sensing import sense as sense
-    from lorank.models.model_file import load as load
-    from lorank.models.model_file import save as save
-    from lorank.models.recommending import recommend as recommend
-    from lorank.models.recommending import similar as similar
+    from lorank.models import Model as Model
+    from lorank.models import load as load
+    from lorank.models import recommend as recommend
+    from lorank.models import save as save
+    from lorank.models import similar as similar
     from lorank.observations import Observations as Observations
     from lorank.registry import methods as methods
+    from lorank.registry import register as register
 
 
 def __getattr__(name: str) -> Any:

@@ -92,7 +92,7 @@ def test_recommend_and_similar(run, model):
     top = [line.split(",") for line in Path("top.csv").read_text().splitlines()]
     assert top[0] == ["user", "film", "score"]
     assert len(top) == 1 + 3 * 80
-    kept = lorank.load("model.lorank").observations_  # a tenth of the ratings was held out, and may come again
+    kept = lorank.load("model.lorank").observations  # a tenth of the ratings was held out, and may come again
     known = set(zip(kept.row_ids.values[kept.rows].tolist(), kept.col_ids.values[kept.cols].tolist()))
     assert known <= seen
     assert not {tuple(line[:2]) for line in top} & known
@@ -205,9 +205,9 @@ def test_duplicates_can_be_settled(run):
     table = write("d.csv", "u,i,r\n1,x,3\n1,x,5\n2,x,1\n2,y,2\n1,y,3\n")
     options = ["--json", "--rank", 1, "--lam", 0.1, "--theta", 1, "--biases", "no"]
     assert json.loads(run("fit", table, "--duplicates", "mean", *options)[1])["entries"] == 4
-    assert lorank.load("model.lorank").observations_.values[0] == 4.0
+    assert lorank.load("model.lorank").observations.values[0] == 4.0
     assert json.loads(run("fit", table, "--duplicates", "last", *options)[1])["entries"] == 4
-    assert lorank.load("model.lorank").observations_.values[0] == 5.0
+    assert lorank.load("model.lorank").observations.values[0] == 5.0
 
 
 def test_ids_stay_what_they_are(run):
@@ -215,7 +215,7 @@ def test_ids_stay_what_they_are(run):
     table = write("a.csv", text)
     options = ["--rank", 1, "--lam", 0.1, "--theta", 1, "--biases", "no"]
     assert run("fit", table, *options)[0] == 0
-    assert lorank.load("model.lorank").observations_.row_ids.values.tolist() == ["007", "7", "8"]
+    assert lorank.load("model.lorank").observations.row_ids.values.tolist() == ["007", "7", "8"]
     top = json.loads(run("recommend", "model.lorank", "--row", "007", "--json")[1])
     assert [(line["user"], line["item"]) for line in top] == [("007", "c")]
 
@@ -320,3 +320,40 @@ def test_five_minutes_of_the_readme(tmp_path):
     assert "rmse" in outputs[2]
     assert outputs[3].count("user-0042") == 5
     assert (tmp_path / "predicted.csv").read_text().startswith("user,film,prediction,lower,upper\n")
+
+
+def test_parameters_of_a_method_are_set(run, model):
+    explicit = ["--method", "schatten-p", "--rank", "2", "--biases", "no"]
+    code, out, err = run("fit", "ratings.csv", "-o", "p.lorank", "--lam", "5", "--set", "p=0.7", *explicit, "--json")
+    assert code == 0, err
+    assert json.loads(out)["method"] == "schatten-p(p=0.7)"
+    assert json.loads(run("inspect", "p.lorank", "--json")[1])["method"] == "schatten-p(p=0.7)"
+    code, out, err = run("fit", "ratings.csv", "-o", "p.lorank", "--set", "p=auto", *explicit, "--json")
+    assert code == 0, err
+    assert json.loads(out)["p"] in (1 / 2, 2 / 3)
+    words = ["--methods", "mcp,truncated-l12", "--set", "t=0", "--ranks", "2", "--trials", 2, "--json"]
+    code, out, err = run("compare", "ratings.csv", *words)
+    assert code == 0, err
+    assert {row["method"] for row in json.loads(out)} == {"mcp", "truncated-l12(t=0)"}
+    Path("wide.csv").write_text("a,b,c\n1,2,3\n2,,6\n3,6,\n4,8,12\n")
+    words = ["--method", "schatten-p", "--set", "p=0.5", "--rank", 1, "--lam", 0.1]
+    assert run("complete", "wide.csv", "-o", "full.csv", *words)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "ratings.csv", "--set", "q=1"], "has no parameter q; it has lam and theta"),
+        (["fit", "ratings.csv", "--set", "theta"], "such as p=0.5"),
+        (["fit", "ratings.csv", "--set", "theta=x"], "give a number or auto"),
+        (["fit", "ratings.csv", "--set", "lam=3"], "lam is not set on a method"),
+        (["fit", "ratings.csv", "--method", "schatten-p", "--set", "p=2"], "p must be strictly between 0 and 1"),
+        (["fit", "ratings.csv", "--method", "lsp", "--set", "theta=auto"], "declares no values of theta to search"),
+        (["compare", "ratings.csv", "--methods", "mcp,fgsr", "--set", "t=1"], "there are theta, p"),
+        (["compare", "ratings.csv", "--methods", "svd"], "Unknown method"),
+    ],
+)
+def test_a_parameter_that_cannot_be_set_is_refused(run, words, said):
+    code, _, err = run(*words)  # before the table is looked for
+    assert code == 2
+    assert said in " ".join(err.replace("\u2502", " ").split())

@@ -38,6 +38,9 @@ def run(tmp_path, monkeypatch):
         pq.write_table(table, f"data/{number}.parquet")
     pairs = pa.table({"user": [*users[:40].tolist(), "nobody"], "item": [*data.cols[:40].tolist(), 3]})
     pacsv.write_csv(pairs, "pairs.csv")
+    test = synthetic(m=60, n=50, rank=2, seed=2).validation
+    users = np.array([f"u{i:02}" for i in range(60)])[test.rows]
+    pacsv.write_csv(pa.table({"user": users, "item": test.cols, "stars": test.values}), "test.csv")
 
     def run(*words, code=0):
         result = CliRunner().invoke(app, [str(word) for word in words])
@@ -60,11 +63,18 @@ def test_one_file_and_shards_answer_alike(run):
     assert "Taking column 'user' as rows" in err
     out, _ = run("fit", "data", "-o", "shards", *EXPLICIT, "--validation", "0.1", "--json")
     assert json.loads(out)["iterations"] == facts["iterations"]
-    assert sorted(path.name for path in Path().iterdir()) == ["data", "model.lorank", "pairs.csv", "shards"]
-    for words in (["predict", "pairs.csv"], ["recommend", "--all", "-n", "3"], ["recommend", "--row", "u07", "--seen"]):
+    assert sorted(path.name for path in Path().iterdir()) == ["data", "model.lorank", "pairs.csv", "shards", "test.csv"]
+    for words in (
+        ["predict", "pairs.csv"],
+        ["predict", "pairs.csv", "--clip"],
+        ["recommend", "--all", "-n", "3"],
+        ["recommend", "--row", "u07", "--seen"],
+        ["similar", "--col", "3", "-n", "4"],
+        ["similar", "--row", "u07"],
+    ):
         one, many = (lines(run(words[0], model, *words[1:])[0]) for model in ("model.lorank", "shards"))
-        assert [line[:2] for line in one] == [line[:2] for line in many]
-        scores = [np.array([line[2] for line in answer[1:]], float) for answer in (one, many)]
+        assert [line[:-1] for line in one] == [line[:-1] for line in many]
+        scores = [np.array([line[-1] for line in answer[1:]], float) for answer in (one, many)]
         np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9)
     for end in ("csv", "tsv", "parquet"):
         for model in ("model.lorank", "shards"):
@@ -76,8 +86,14 @@ def test_one_file_and_shards_answer_alike(run):
     assert [line["user"] for line in listed] == ["u07", "u07"]
     facts = json.loads(run("inspect", "shards", "--json")[0])
     assert (facts["rows"], facts["rank"], facts["table"]) == (60, 2, ["user", "item", "stars"])
-    # What was held out is among what was seen.
-    assert json.loads(run("inspect", "model.lorank", "--json")[0])["entries"] > facts["entries"]
+    other = json.loads(run("inspect", "model.lorank", "--json")[0])
+    assert facts.keys() == other.keys()
+    assert facts["entries"] == other["entries"]
+    judged = [json.loads(run("evaluate", model, "test.csv", "--json")[0]) for model in ("model.lorank", "shards")]
+    assert judged[0] == pytest.approx(judged[1])
+    assert judged[0].keys() >= {"rmse", "mae", "ndcg@10", "recall@10"}
+    run("plot", "shards", "-o", "shards.png")
+    assert "validation=0.1" in run("predict", "shards", "pairs.csv", "--interval", "0.9", code=1)[1]
 
 
 def test_lam_by_a_path(run):
@@ -94,7 +110,8 @@ def test_without_its_data(run):
     run("fit", "data", "-o", "shards", *EXPLICIT, "--no-keep-data")
     assert "saved without its data" in run("recommend", "shards", "--all", code=1)[1]
     run("recommend", "shards", "--all", "--seen")
-    assert "folder of shards" in run("similar", "shards", "--col", "3", code=1)[1]
+    assert run("similar", "shards", "--col", "3")[0].startswith("item,cosine\n")
+    assert "lists cannot be judged" in run("evaluate", "shards", "test.csv")[1]
 
 
 def test_what_is_refused(run):
@@ -157,4 +174,4 @@ def test_a_killed_driver_goes_on_with_resume(run, tmp_path):
         resumed = subprocess.run([*SHELL, *words, "-o", "cut", "--resume"], capture_output=True, text=True, check=True)
         assert "Going on from cut.checkpoint." in resumed.stderr
     np.testing.assert_array_equal(np.load("cut/row-0.npy"), np.load("whole/row-0.npy"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "data", "pairs.csv", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "data", "pairs.csv", "test.csv", "whole"]

@@ -2,15 +2,14 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lorank
-from lorank.cli.following import Following
-from lorank.cli.terminal import Bar
+from lorank.estimators.progress import FitProgress
+from lorank.progress import ProgressBar
 
 EXPLICIT = ["--rank", "2", "--lam", "0.5", "--theta", "1", "--biases", "yes"]
 INTERRUPTED = """
@@ -33,7 +32,7 @@ FIT = ["--rank", "8", "--lam", "0.01", "--theta", "1", "--biases", "no", "--tol"
     [
         ({"module": "solvers.loop", "name": "History", "method": "append", "count": 3}, FIT),
         ({"module": "solvers.loop", "name": "History", "method": "append", "count": 30}, []),  # within a trial
-        ({"module": "tuning.record", "name": "Record", "method": "settle", "count": 1}, []),  # after the last
+        ({"module": "tuning.trial_log", "name": "TrialLog", "method": "finish", "count": 1}, []),  # after the last
     ],
     ids=["fit", "trial", "settled"],
 )
@@ -63,8 +62,8 @@ def test_ctrl_c_saves_a_checkpoint_and_the_same_command_goes_on(run, place, word
     assert err.count("Going on from model.lorank.checkpoint.") == 1
     assert not Path("model.lorank.checkpoint").exists()
     one, other = lorank.load("model.lorank"), lorank.load("whole.lorank")
-    assert one.setting_ == other.setting_
-    np.testing.assert_array_equal(one.factors_[0], other.factors_[0])
+    assert one.setting == other.setting
+    np.testing.assert_array_equal(one.factors.W, other.factors.W)
 
 
 def test_a_checkpoint_for_other_data_is_refused(run, fails, model):
@@ -78,7 +77,7 @@ def test_a_checkpoint_for_other_data_is_refused(run, fails, model):
 
 
 def test_ctrl_c_elsewhere(run, model, monkeypatch):
-    from lorank.models import model_file as models
+    from lorank import models
 
     def interrupt(path):
         raise KeyboardInterrupt
@@ -88,45 +87,8 @@ def test_ctrl_c_elsewhere(run, model, monkeypatch):
     assert (code, err) == (1, "Interrupted.\n")
 
 
-def test_no_bars_where_there_is_no_terminal(monkeypatch, capsys):
-    from lorank.cli import terminal
-
-    monkeypatch.setattr(terminal, "PATIENCE", 0.0)
-    with terminal.Bar("waiting", 2) as bar:
-        time.sleep(0.05)
-        bar.advance(1)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with terminal.Bar("waiting", 2) as bar:
-        time.sleep(0.3)
-        bar.advance(1)
-    assert "waiting" in capsys.readouterr().err
-
-
-def test_the_time_left(monkeypatch):
-    from lorank.cli import terminal
-
-    now = [100.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-    bar = terminal.Bar("waiting", 8)
-    assert bar.left is None
-    now[0] += 10
-    bar.advance(2)
-    assert bar.left == pytest.approx(30)  # a quarter took 10 seconds
-    now[0] += 7
-    assert bar.left == pytest.approx(23)
-    now[0] += 100
-    assert bar.left == 0
-    bar.begin("another part")
-    assert bar.left is None
-    now[0] += 1
-    bar.to(0.5)
-    assert bar.left == pytest.approx(1)
-    assert [terminal.clock_time(seconds) for seconds in (0, 6.2, 61, 3723)] == ["0:00", "0:07", "1:01", "1:02:03"]
-
-
-class Watched(Bar):
-    """A bar that keeps what it was told."""
+class Watched(ProgressBar):
+    """A bar that keeps every state it had."""
 
     def __init__(self):
         super().__init__("fitting")
@@ -141,8 +103,8 @@ class Watched(Bar):
 def test_a_fit_is_followed_from_its_first_trial_to_its_last_iteration(params):
     X = np.random.default_rng(0).standard_normal((40, 30))
     model, bar = lorank.MatrixCompletion(**params, random_state=0, max_iter=30), Watched()
-    follow = Following(bar, model, None)
-    model.fit(X, callbacks=[follow.iteration], on_trial=follow.trial)
+    follow = FitProgress(model, bar)
+    model.fit(X, callbacks=[follow], on_trial=follow.trial)
     assert all(0 <= done <= 1 for done, _ in bar.told)
     trials = [done for done, text in bar.told if text.startswith("Choosing parameters, trial ")]
     assert trials == sorted(trials)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
+from lorank.registry import CATALOGUE
 from lorank.regularizers import (
     LSP,
     MCP,
@@ -24,9 +26,12 @@ from lorank.regularizers import (
     TruncatedL12,
 )
 from lorank.solvers import (
+    BPMF,
     DCA,
+    GRALS,
     PALM,
     Alternating,
+    Checkpoint,
     GradientDescent,
     ProximalGradient,
     SoftImputeALS,
@@ -54,9 +59,11 @@ CASES = [
     *[(ProximalGradient(way), NNFN(lam=0.5)) for way in ("momentum", "none")],
     (ProximalGradient("momentum"), LSP(lam=30.0, theta=10.0)),
     (SoftImputeALS(), Nuclear(lam=0.5)),
+    (GRALS(), FactoredNuclear(lam=0.5)),
     *[(PALM(), regularizer) for regularizer in GROUP_SPARSE],
     *[(DCA(), TruncatedL12(lam=0.5, t=t)) for t in (0, 1)],
 ]
+SAMPLER = BPMF(kept=8)
 
 
 def name_of(case):
@@ -71,25 +78,22 @@ def quiet_solve(*args, **kwargs):
 
 @dataclass
 class PoisonedSolver:
-    """A solver whose fourth step gives NaN."""
+    """A solver one of whose steps, the fourth, gives NaN."""
 
     solver: object
     steps: int = 0
-    requires = ()
+    poisoned: int = 4
 
-    def check(self, problem):
-        pass
+    def __getattr__(self, name):
+        return getattr(self.solver, name)
 
-    def init(self, problem, start, seed):
-        return self.solver.init(problem, start, seed)
-
-    def finish(self, problem, state):
-        return self.solver.finish(problem, state)
+    def planned(self, max_iter):
+        return self
 
     def step(self, problem, state):
         self.steps += 1
         following = self.solver.step(problem, state)
-        return replace(following, objective=np.nan) if self.steps == 4 else following
+        return replace(following, objective=np.nan) if self.steps == self.poisoned else following
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
@@ -114,13 +118,22 @@ class TestConformance:
 
     def test_objective_is_that_of_the_factors(self, case, problem):
         result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(max_iter=30))
-        sigma = result.factors.singular_values()
-        spectral = case[1].spectral() if hasattr(case[1], "spectral") else case[1]
-        F = problem.loss(result.factors) + spectral.value(sigma)
-        if isinstance(case[0], GradientDescent):  # its factors are not balanced, so its F is above that of X
-            assert result.objective >= F - 1e-9 * F
+        self.check_objective(case, problem, result)
+
+    def test_objective_is_that_of_the_factors_and_biases(self, case, problem):
+        problem = replace(problem, bias_weight=0.3)
+        self.check_objective(case, problem, quiet_solve(case[0], problem, seed=0, stopping=Stopping(max_iter=30)))
+
+    def check_objective(self, case, problem, result):
+        factors = result.factors
+        if isinstance(case[0], (GradientDescent, GRALS)):  # they do not balance: their F is that of the factors as is
+            penalty = case[1].value(factors.W.T @ factors.W, factors.H.T @ factors.H)
         else:
-            assert result.objective == pytest.approx(F, rel=1e-6)
+            spectral = case[1].spectral() if hasattr(case[1], "spectral") else case[1]
+            penalty = spectral.value(factors.singular_values())
+        assert result.objective == pytest.approx(
+            problem.loss(factors) + penalty + problem.bias_penalty(factors), rel=1e-6
+        )
 
     def test_converged_means_stationary(self, case, problem):
         """Theorem 2: the limit is a fixed point of the proximal step of the spectral problem."""
@@ -202,9 +215,71 @@ class TestConformance:
         np.testing.assert_allclose(biased.dense()[3], expected, atol=1e-8)
 
 
-def test_solver_refuses_a_regularizer_that_lacks_something(small_problem):
-    from lorank.errors import InputError
+class TestSampler:
+    """What of this holds for a solver that samples."""
 
+    @pytest.fixture
+    def problem(self, small_problem):
+        return Problem(small_problem.train, None, rank=5, n_jobs=1)
+
+    def test_all_sweeps_are_made_whatever_tol_and_validation_say(self, problem, small_problem):
+        stopping = Stopping(tol=1.0, max_iter=12, patience=1)
+        result = solve(SAMPLER, problem, seed=0, stopping=stopping, validation=small_problem.validation)
+        assert result.status is Status.SAMPLED
+        assert result.n_iter == len(result.history) == 12
+        assert result.objective == result.history.objective[-1]
+        assert result.factors is result.posterior.mean
+        assert result.summary is result.posterior.summary
+
+    def test_the_validation_error_is_that_of_the_running_mean(self, problem, small_problem):
+        held_out, keep_all = small_problem.validation, replace(SAMPLER, kept=20)
+        result = solve(keep_all, problem, seed=0, stopping=Stopping(max_iter=12), validation=held_out)
+        assert result.history.validation[-1] == pytest.approx(problem.error(result.factors, held_out), rel=1e-9)
+        assert np.isnan(result.history.validation[:6]).all()
+
+    def test_same_seed_same_bits_on_any_threads(self, problem):
+        stopping = Stopping(max_iter=12)
+        runs = [solve(SAMPLER, replace(problem, n_jobs=jobs), seed=7, stopping=stopping) for jobs in (1, 2)]
+        assert len({run.factors.left.tobytes() + run.factors.right.tobytes() for run in runs}) == 1
+
+    def test_float32_is_close(self, problem):
+        double = solve(SAMPLER, problem, seed=0, stopping=Stopping(max_iter=60))
+        single = replace(problem, observations=problem.observations.astype("float32"))
+        result = solve(SAMPLER, single, seed=0, stopping=Stopping(max_iter=60))
+        assert result.factors.dtype == np.float32
+        assert result.objective == pytest.approx(double.objective, rel=2e-2)
+
+    @pytest.mark.parametrize("max_iter", [5, 40])  # within the burn-in and after it
+    def test_a_nan_ends_as_diverged_with_the_draws_before(self, problem, max_iter):
+        poisoned = PoisonedSolver(SAMPLER.planned(max_iter), poisoned=max_iter - 1)
+        with pytest.warns(ConvergenceWarning, match=f"iteration {max_iter - 1}"):
+            result = solve(poisoned, problem, seed=0, stopping=Stopping(max_iter=max_iter))
+        assert result.status is Status.DIVERGED
+        assert result.factors.is_finite()
+        assert len(result.history) == max_iter - 2
+
+    def test_resuming_gives_the_same_bits(self, problem, small_problem, tmp_path):
+        shared = {"stopping": Stopping(max_iter=20), "validation": small_problem.validation}
+        whole = solve(SAMPLER, problem, seed=0, **shared)
+        path = tmp_path / "chain.npz"
+        stop = [lambda progress: progress.iteration == 14]
+        cut = solve(SAMPLER, problem, seed=0, callbacks=stop, checkpoint=Checkpoint(path), **shared)
+        assert cut.status is Status.EARLY_STOPPED
+        resumed = solve(SAMPLER, problem, seed=99, checkpoint=Checkpoint(path), **shared)
+        assert resumed.factors.left.tobytes() == whole.factors.left.tobytes()
+        np.testing.assert_array_equal(resumed.history.validation, whole.history.validation)
+        assert not path.exists()
+
+
+def test_every_method_of_the_catalogue_is_tested():
+    tested = {(type(solver), type(regularizer)) for solver, regularizer in [*CASES, (SAMPLER, None)]}
+    for method in CATALOGUE.values():
+        solver = type(method.build_solver("auto"))
+        assert (solver, type(method.build_regularizer(1.0))) in tested, method.name
+        assert {type(build()) for build in method.solvers.values()} <= {solver for solver, _ in tested}, method.name
+
+
+def test_solver_refuses_a_regularizer_that_lacks_something(small_problem):
     with pytest.raises(InputError, match=r"Alternating needs a regularizer with multipliers and majorizer; NNFN"):
         solve(Alternating(), Problem(small_problem.train, NNFN(lam=1.0), 3))
     with pytest.raises(InputError, match="prox and threshold"):

@@ -9,6 +9,7 @@ import scipy.io
 from lorank import datasets
 from lorank.datasets import StationData
 from lorank.errors import InputError
+from lorank.spatial.normalisation import Normalisation
 
 HEADER = "YEAR,MONTH,LAT,LONG,CO2,UV"
 # The second place comes first in alphabetical order of its numbers: order of appearance must win.
@@ -51,10 +52,10 @@ def test_gas_names_what_is_wrong(tmp_path):
     with pytest.raises(InputError, match="no variable 'CH4'; choose one of CO2, UV"):
         datasets.gas("CH4", tmp_path)
     write_gas(tmp_path, [*GAS, "1990,4,30.5,-90.25,oops,6"])
-    with pytest.raises(InputError, match=r"Line 7 of NA-1990-2002-Monthly.csv is '1990,4"):
+    with pytest.raises(InputError, match=r"Line 7 of .*NA-1990-2002-Monthly.csv has 'oops' in column 'CO2'"):
         datasets.gas("CO2", tmp_path)
     write_gas(tmp_path, [*GAS, GAS[0]])
-    with pytest.raises(InputError, match="same place and month"):
+    with pytest.raises(InputError, match="same location and month"):
         datasets.gas("CO2", tmp_path)
     with pytest.raises(InputError, match="Unknown normalisation 'log'"):
         datasets.normalise(example(), "log")
@@ -220,20 +221,20 @@ def example(months=60, missing=0.2):
     return StationData(values, np.arange(4.0), np.arange(4.0), np.array(list("abcd")), time, "T", "K")
 
 
-def test_zscore():
+def test_zscore_of_each_station():
     data = example()
-    scaled = datasets.normalise(data, "zscore")
+    scaled = datasets.normalise(data, "zscore-rows")
     np.testing.assert_allclose(np.nanmean(scaled.values[:2], axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(np.nanstd(scaled.values[:2], axis=1), 1)
     np.testing.assert_array_equal(np.isnan(scaled.values), np.isnan(data.values))
-    assert (scaled.values[3] == 0).all()
+    np.testing.assert_allclose(scaled.values[3], 0, atol=1e-12)
     assert scaled.units == "standard deviations"
     assert datasets.normalise(data, "none") is data
 
 
-def test_anomaly_is_the_joint_least_squares_residual():
+def test_anomalies_are_the_joint_least_squares_residual():
     data = example()
-    scaled = datasets.normalise(data, "anomaly")
+    scaled = datasets.normalise(data, "anomalies-trend")
     month = data.time.astype(int)
     design = np.column_stack([month % 12 == which for which in range(12)] + [month - month.mean()]).astype(float)
     for row in (0, 1):
@@ -242,7 +243,25 @@ def test_anomaly_is_the_joint_least_squares_residual():
         residual = data.values[row, seen] - design[seen] @ fit
         np.testing.assert_allclose(scaled.values[row, seen], residual / residual.std(), atol=1e-9)
     assert np.isnan(scaled.values[2]).all()
-    assert (scaled.values[3] == 0).all()
+    np.testing.assert_allclose(scaled.values[3], 0, atol=1e-12)
+
+
+def test_names_mean_the_same_as_in_spatial():
+    data = example()
+    for name in ("zscore", "zscore-rows", "anomalies-trend"):
+        fitted = Normalisation.fit(data.values, name, data.time)
+        ratio = datasets.normalise(data, name).values[:2] / fitted.apply(data.values)[:2]
+        # A row's own constant: the plain deviation beside the one by degrees of freedom.
+        assert np.nanmax(ratio, axis=1) == pytest.approx(np.nanmin(ratio, axis=1))
+        assert 1 <= np.nanmin(ratio) < 1.2
+
+
+def test_a_station_with_too_few_values_has_none_left():
+    data = example()
+    data.values[0, 5:] = np.nan
+    scaled = datasets.normalise(data, "anomalies-trend")
+    assert np.isnan(scaled.values[0]).all()
+    assert np.isfinite(scaled.values[1]).any()
 
 
 def test_observations_of_some_stations_keep_all_rows():

@@ -64,7 +64,7 @@ def test_the_first_pattern_and_the_last_name_win(tmp_path):
 
 def test_a_broken_archive_is_refused(tmp_path):
     (tmp_path / "ml-100k.zip").write_bytes(b"<html>not found</html>")
-    with pytest.raises(InputError, match="download it again"):
+    with pytest.raises(InputError, match="not a zip file"):
         datasets.movielens_100k(tmp_path)
 
 

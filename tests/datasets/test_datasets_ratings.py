@@ -2,14 +2,15 @@ import tracemalloc
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.io
 import scipy.sparse as sp
 
 from lorank import datasets
-from lorank.datasets import text
 from lorank.errors import InputError
 from lorank.observations import Observations
+from lorank.tables import delimited
 
 DAT = "5::20::3.5::1000000000\n5::10::4::1000000000\n9::20::0.5::1000000000\n"
 DENSE = np.array([[4, 3.5], [np.nan, 0.5]])
@@ -49,9 +50,9 @@ def test_movielens_10m_reads_every_line_end(tmp_path, content):
     check_dat(datasets.movielens_10m(tmp_path))
 
 
-@pytest.mark.parametrize("block", [1, 7, 23, 60])
+@pytest.mark.parametrize("block", [30, 47, 60])
 def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(delimited, "BLOCK", block)
     write(tmp_path, "ratings.dat", DAT)
     check_dat(datasets.movielens_10m(tmp_path))
 
@@ -96,12 +97,23 @@ def test_dtype(tmp_path):
     assert datasets.movielens_10m(tmp_path, dtype=np.float32).dtype == np.float32
 
 
-@pytest.mark.parametrize("bad", ["5::x::3::9", "5::30", "5::::3::9", "7", "5::3.5::3::9", "5:30:4:9"])
-@pytest.mark.parametrize("block", [20, 1 << 22])
-def test_a_malformed_line_is_named(tmp_path, monkeypatch, bad, block):
-    monkeypatch.setattr(text, "BLOCK", block)
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("5::x::3::9", "has 'x' in column '2', which is not a whole number"),
+        ("5::30", "has 2 columns where 4"),
+        ("5::::3::9", "has '' in column '2', which is not a whole number"),
+        ("7", "has 1 columns where 4"),
+        ("5::3.5::3::9", "has '3.5' in column '2', which is not a whole number"),
+        ("5::30::good::9", "has 'good' in column '3', which is not a number"),
+        ("5:30:4:9", "has 1 columns where 4"),
+    ],
+)
+@pytest.mark.parametrize("block", [30, 1 << 22])
+def test_a_malformed_line_is_named(tmp_path, monkeypatch, bad, reason, block):
+    monkeypatch.setattr(delimited, "BLOCK", block)
     write(tmp_path, "ratings.dat", DAT + "\r\n" + bad + "\r\n" + "5::40::3::9\r\n")
-    with pytest.raises(InputError, match=r"Line 5 of ratings\.dat is '" + bad.replace(".", r"\.")):
+    with pytest.raises(InputError, match=rf"Line 5 of .*ratings\.dat {reason}"):
         datasets.movielens_10m(tmp_path)
 
 
@@ -122,10 +134,10 @@ VALIDATION = "7|1\n20\t70\t5001\t11:00:00\n"
 TRACK_2 = "7|2\n30\t90\n10\t0\n8|0\n3|1\n20\t50\n"
 
 
-@pytest.mark.parametrize("block", [1, 5, 11, 1 << 22])
+@pytest.mark.parametrize("block", [30, 47, 1 << 22])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_yahoo_track_1_joins_its_two_files(tmp_path, monkeypatch, block, end):
-    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(delimited, "BLOCK", block)
     write(tmp_path, "trainIdx1.txt", (TRACK_1 + "\n").replace("\n", end))
     write(tmp_path, "validationIdx1.txt", VALIDATION.replace("\n", end))
     observations = datasets.yahoo_music(tmp_path)
@@ -134,9 +146,9 @@ def test_yahoo_track_1_joins_its_two_files(tmp_path, monkeypatch, block, end):
     np.testing.assert_array_equal(dense(observations), [[np.nan, 50, np.nan], [0, 70, 90]])
 
 
-@pytest.mark.parametrize("block", [1, 5, 11, 1 << 22])
+@pytest.mark.parametrize("block", [30, 47, 1 << 22])
 def test_yahoo_prefers_track_2(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(delimited, "BLOCK", block)
     write(tmp_path, "trainIdx1.txt", "1|1\n1\t1\n")
     write(tmp_path, "track2/trainIdx2.txt", TRACK_2)
     observations = datasets.yahoo_music(tmp_path)
@@ -147,9 +159,9 @@ def test_yahoo_prefers_track_2(tmp_path, monkeypatch, block):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("7|2\n30\t90\n10\tx\n", r"Line 3 of trainIdx2\.txt is '10\\tx'"),
-        ("7|2\n30\n10\t0\n", r"Line 2 of trainIdx2\.txt is '30'"),
-        ("7|two\n30\t90\n", r"Line 1 of trainIdx2\.txt is '7\|two'"),
+        ("7|2\n30\t90\n10\tx\n", r"Line 3 of .*trainIdx2\.txt has 'x' in column '2'"),
+        ("7|2\n30\n10\t0\n", r"Line 2 of .*trainIdx2\.txt has 1 columns where 2"),
+        ("7|two\n30\t90\n", r"Line 1 of .*trainIdx2\.txt has 1 columns where 2"),
         ("7|2\n30\t90\n3|1\n20\t50\n", "announces 2 ratings of user 7 and has 1"),
         ("7|2\n30\t90\n", "announces 2 ratings of user 7 and has 1"),
         ("30\t90\n7|0\n", "does not begin"),
@@ -180,7 +192,7 @@ def test_standardise_refuses_constants():
 
 @pytest.mark.parametrize("layout", ["lines", "grouped"])
 def test_reading_needs_three_times_the_result_at_most(tmp_path, monkeypatch, layout):
-    monkeypatch.setattr(text, "BLOCK", 1 << 18)
+    monkeypatch.setattr(delimited, "BLOCK", 1 << 18)
     users, each = 3000, 100
     rng = np.random.default_rng(0)
     items = np.stack([rng.choice(5000, each, replace=False) for _ in range(users)])
@@ -192,12 +204,17 @@ def test_reading_needs_three_times_the_result_at_most(tmp_path, monkeypatch, lay
                 stream.write(f"{user}|{each}\n" + "".join(f"{item}\t90\n" for item in items[user]))
     load = datasets.movielens_10m if layout == "lines" else datasets.yahoo_music
     load(tmp_path)  # compiles what Observations needs, outside the measurement
+    usual, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counted)
     tracemalloc.start()
-    observations = load(tmp_path, dtype=np.float32)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    try:
+        observations = load(tmp_path, dtype=np.float32)
+        peak = tracemalloc.get_traced_memory()[1] + counted.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
     assert observations.nnz == users * each
     lines = observations.by_row
     final = lines.indices.nbytes + lines.values.nbytes + observations.rows.nbytes
-    # A block is held as bytes, with its separators replaced, and as numbers.
-    assert peak < 3 * final + 4 * text.BLOCK
+    # Some blocks are held as bytes, with their separators replaced, and as numbers.
+    assert peak < 3 * final + 10 * delimited.BLOCK

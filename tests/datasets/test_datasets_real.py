@@ -80,7 +80,7 @@ def test_gas_anomalies():
 @needs("NA-1990-2002-Monthly.csv.gz")
 @pytest.mark.parametrize("variable", ["CO2", "H2", "CO"])
 def test_both_forms_of_gas_have_the_same_places_and_resemble_each_other(variable):
-    measured = datasets.gas(variable, FOLDER, "anomaly", months=None)
+    measured = datasets.gas(variable, FOLDER, "anomalies-trend", months=None)
     published = datasets.gas_anomalies(variable, FOLDER, months=None)
     assert measured.station.tolist() == published.station.tolist()
     assert np.corrcoef(measured.values.ravel(), published.values.ravel())[0, 1] > 0.6

@@ -8,7 +8,7 @@ import pytest
 from lorank import Observations, registry
 from lorank.datasets import synthetic
 from lorank.distributed import fit, parts
-from lorank.distributed.preparing import drawn
+from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem
 from lorank.regularizers import FactoredNNFN
@@ -70,7 +70,11 @@ def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_p
     assert list(work.iterdir()) == []
 
 
-@pytest.mark.parametrize(("method", "theta"), [("nnfn", None), ("nnfn", 0.3), ("factored-nuclear", None), ("mf", None)])
+@pytest.mark.parametrize(
+    ("method", "theta"),
+    [("nnfn", None), ("nnfn", 0.3), ("factored-nuclear", None), ("mf", None), (FactoredNNFN(theta=0.3), None)],
+    ids=str,
+)
 def test_every_method_that_can_equals_its_local_fit(folder, entries, method, theta):
     params = {"rank": 2, "lam": 1.5, "theta": theta, "tol": 1e-9, "max_iter": 40}
     far = fit(folder, **NAMES, method=method, **params, backend="out-of-core")
@@ -101,7 +105,7 @@ def test_early_stopping_keeps_the_best_sweep(folder, entries):
 def test_a_path_of_weights_keeps_the_best(folder):
     params = {**NAMES, "rank": 2, "validation": 0.2, "backend": "out-of-core"}
     model = fit(folder, **params, lam=[100.0, 0.5, 5.0])
-    assert model.lam in (0.5, 5.0)
+    assert model.setting.lam in (0.5, 5.0)
     automatic = fit(folder, **params, lam="auto")
     assert min(automatic.result.history.validation) < 1.1 * min(model.result.history.validation)
     with pytest.raises(InputError, match="several lam"):
@@ -137,7 +141,7 @@ def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, lam):
             break
     assert len(seen) > 14
     assert len(seen) <= len(sweeps) + len(sweeps) // 7 + 1
-    assert model.lam == whole.lam
+    assert model.setting.lam == whole.setting.lam
     np.testing.assert_array_equal(model.result.factors.left, whole.result.factors.left)
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lorank.distributed import fit, fitting, parts, tables
+from lorank.distributed import fit, folder_fit, parts
 from lorank.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("session")
@@ -42,13 +42,13 @@ def same(one, other):
     assert one.result.history.validation == other.result.history.validation
 
 
-def keepers():
+def actors():
     """Processes of this test's workers."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if b"ray::_Keeper" in (entry / "cmdline").read_bytes() and parent(parent(entry.name)) == os.getpid():
+                if b"ray::_Worker" in (entry / "cmdline").read_bytes() and parent(parent(entry.name)) == os.getpid():
                     found.append(int(entry.name))
     return found
 
@@ -64,7 +64,7 @@ def test_the_same_bits_though_a_worker_dies(folder, work, few_parts):
     def kill(progress):
         addresses.append(listening())
         if progress.iteration == 2:
-            os.kill(keepers()[0], signal.SIGKILL)
+            os.kill(actors()[0], signal.SIGKILL)
 
     alone = fit(folder, **PARAMS, backend="out-of-core")
     same(fit(folder, **PARAMS, work_folder=work, callbacks=[kill]), alone)
@@ -84,7 +84,7 @@ def test_the_same_bits_though_workers_die_at_any_moment(folder, work, workers):
         # Short waits: on a quick machine the sweeps of 200 iterations are over in a second or two.
         while not done.wait(chance.uniform(0.05, 0.6)) and len(kills) < 6:
             with suppress(ProcessLookupError, IndexError):
-                victim = chance.choice(keepers())
+                victim = chance.choice(actors())
                 os.kill(victim, signal.SIGKILL)
                 kills.append(victim)
 
@@ -104,7 +104,7 @@ def test_the_same_bits_though_tasks_die(folder, work, few_parts, monkeypatch, tm
     alone = fit(folder, **PARAMS, backend="out-of-core")
     marks = tmp_path / "marks"
     marks.mkdir()
-    real = fitting._on_ray
+    real = folder_fit._on_ray
 
     def deadly(function, jobs):
         def once(mark, *job):
@@ -117,20 +117,20 @@ def test_the_same_bits_though_tasks_die(folder, work, few_parts, monkeypatch, tm
         # One in each pass is enough: what takes long is starting processes anew.
         return real(once, [(f"{marks}/{function.__name__}-{n % 2}", *job) for n, job in enumerate(jobs)])
 
-    monkeypatch.setattr(fitting, "_on_ray", deadly)
+    monkeypatch.setattr(folder_fit, "_on_ray", deadly)
     same(fit(folder, **PARAMS, work_folder=work), alone)
     assert {path.name.split("-")[0] for path in marks.iterdir()} == {"scan", "spill", "assemble"}
 
 
 def test_a_file_that_vanishes_is_named(folder, work, few_parts, monkeypatch):
-    real = fitting._on_ray
+    real = folder_fit._on_ray
 
     def losing(function, jobs):
         if function.__name__ == "spill":
             (folder / "1.parquet").unlink()
         return real(function, jobs)
 
-    monkeypatch.setattr(fitting, "_on_ray", losing)
+    monkeypatch.setattr(folder_fit, "_on_ray", losing)
     with pytest.raises(InputError, match=r"1\.parquet is gone"):
         fit(folder, **PARAMS, work_folder=work)
 
@@ -147,7 +147,7 @@ def test_a_block_that_is_lost_or_changed_is_named(folder, work, few_parts, lost)
             block.unlink()
             if not lost:
                 block.write_bytes(content)
-                for pid in keepers():
+                for pid in actors():
                     os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(InputError, match=r"rows-1\.part is " + ("gone" if lost else "damaged")):
@@ -155,15 +155,15 @@ def test_a_block_that_is_lost_or_changed_is_named(folder, work, few_parts, lost)
 
 
 def test_too_much_for_the_cluster_is_refused_before_it_starts(folder, work, monkeypatch):
-    monkeypatch.setattr(fitting, "prepare", None)
+    monkeypatch.setattr(folder_fit, "prepare", None)
     with pytest.raises(InputError, match="64 CPUs and Ray has 4"):
         fit(folder, **PARAMS, workers=64, work_folder=work)
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "count_lines", lambda files: 10**12)
-        patch.setattr(fitting.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 30))
+        patch.setattr(folder_fit.parquet, "count_lines", lambda files: 10**12)
+        patch.setattr(folder_fit.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 30))
         with pytest.raises(InputError, match=r"need about \d+\.\d GiB and .* has 5\.0 GiB free"):
             fit(folder, **PARAMS, work_folder=work)
-        patch.setattr(fitting.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 60))
+        patch.setattr(folder_fit.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 60))
         with pytest.raises(InputError, match=r"needs about \d+\.\d GiB over all workers and Ray has"):
             fit(folder, **PARAMS, work_folder=work)
 

@@ -4,6 +4,7 @@ import pytest
 
 import lorank
 from lorank.errors import InputError
+from lorank.regularizers import SchattenP
 
 
 def test_a_tidy_table_best_first(small_problem, tmp_path):
@@ -40,3 +41,13 @@ def test_what_compare_refuses(small_problem):
             lorank.compare(small_problem.train, ["nnfn"], **wrong)
     with pytest.raises(InputError, match="Unknown method"):
         lorank.compare(small_problem.train, ["svd"])
+
+
+def test_regularizers_are_compared_as_they_are_and_classes_searched(small_problem):
+    methods = [SchattenP(p=0.7), SchattenP, "mcp"]
+    table = lorank.compare(small_problem.train, methods, ranks=(3,), trials=6, seed=0)
+    rows = {row["method"]: row for row in table}
+    assert set(rows) == {"schatten-p(p=0.7)", "schatten-p", "mcp"}
+    assert set(rows["schatten-p(p=0.7)"]["parameters"]) == {"rank", "lam"}
+    assert rows["schatten-p"]["parameters"]["p"] in (1 / 2, 2 / 3)
+    assert all(row["error"] < 1 for row in table)

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import lorank
 from lorank import InputError, MatrixCompletion, Observations
 from lorank.errors import MemoryLimitError
+from lorank.estimators import running
 
 
 def test_completes_a_table(table):
@@ -174,6 +177,8 @@ BAD_PARAMETERS = [
     ({"max_iter": 0}, "max_iter"),
     ({"max_seconds": 0}, "max_seconds"),
     ({"n_jobs": 0}, "n_jobs"),
+    ({"n_workers": 0}, "n_workers"),
+    ({"backend": "dask"}, "Unknown backend 'dask'; there are local"),
     ({"dtype": "int32"}, "dtype"),
 ]
 
@@ -229,14 +234,82 @@ def test_clipping_keeps_to_the_observed_range_and_never_hurts():
     rng = np.random.default_rng(0)
     stars = np.clip(np.round(3 + 1.5 * rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40))), 1, 5)
     held = rng.random(stars.shape) < 0.3
-    model = MatrixCompletion(rank=2, lam=0.1, biases=True, random_state=0).fit(np.where(held, np.nan, stars), 0.1)
+    model = MatrixCompletion(rank=2, lam=0.1, biases=True, random_state=0).fit(
+        np.where(held, np.nan, stars), validation=0.1
+    )
     rows, cols = np.nonzero(held)
     free, clipped = model.predict(rows, cols), model.predict(rows, cols, clip=True)
     assert model.range_ == (1.0, 5.0)
     assert free.max() > 5.2
     np.testing.assert_array_equal(clipped, np.clip(free, 1, 5))
     assert np.mean((clipped - stars[held]) ** 2) < np.mean((free - stars[held]) ** 2)
-    (_, low, high), (_, low_free, high_free) = (model.predict(rows, cols, 0.9, clip=c) for c in (True, False))
+    (_, low, high), (_, low_free, high_free) = (model.predict(rows, cols, interval=0.9, clip=c) for c in (True, False))
     inside, inside_free = ((a <= stars[held]) & (stars[held] <= b) for a, b in ((low, high), (low_free, high_free)))
     assert inside[inside_free].all()
     assert model.fold_in(np.full((1, 40), 3.0)).range_ == (1.0, 5.0)
+
+
+def test_scikit_learn_passes_y(table):
+    """Rows are samples there; y goes along and is not taken for validation data."""
+    holes, _ = table
+    y = np.arange(len(holes), dtype=float)
+    plain = MatrixCompletion(rank=2, lam=0.5, random_state=0)
+    np.testing.assert_array_equal(plain.fit(holes, y).factors_[0], plain.fit(holes).factors_[0])
+    assert plain.calibration_ is None
+
+    def score(model, X, y):  # of the rows that it was fitted on
+        return model.score(model.observations_)
+
+    scores = cross_val_score(plain, holes, y, cv=3, scoring=score)
+    assert (scores < 0).all()
+    assert (scores > -1).all()
+    search = GridSearchCV(plain, {"lam": [0.1, 50.0]}, cv=2, scoring=score).fit(holes, y)
+    assert search.best_params_ == {"lam": 0.1}
+    for validation in (0.1, Observations.from_dense(holes)):
+        with pytest.raises(InputError, match=r"fit\(X, validation=\.\.\.\)"):
+            plain.fit(holes, validation)
+
+
+def test_tuning_is_that_of_the_last_fit(table):
+    model = MatrixCompletion(rank=2, lam="auto", random_state=0).fit(table[0])
+    assert model.tuning_.chosen.lam == pytest.approx(model.setting_.lam)
+    model.set_params(lam=0.1).fit(table[0])
+    assert not hasattr(model, "tuning_")
+    assert model.model_.trials == ()
+
+
+def test_representation_shows_what_was_found(table):
+    model = MatrixCompletion(rank="auto", lam="auto", random_state=0)
+    assert repr(model) == str(clone(model)) == "MatrixCompletion(lam='auto', random_state=0, rank='auto')"
+    model.fit(table[0])
+    error = f"held-out error {model.tuning_.chosen.error:.4g}"
+    for text in (repr(model), model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert "MatrixCompletion" in text
+        assert f"fitted rank {model.rank_}, {error}, chosen among {len(model.tuning_)} trials" in text
+    assert "validation" not in repr(model)
+    watched = MatrixCompletion(rank=2, lam=0.5, random_state=0).fit(table[0], validation=0.1)
+    assert f"held-out error {np.nanmin(watched.history_['validation']):.4g}" in repr(watched)
+
+
+def test_backends_are_entry_points(table, monkeypatch):
+    """Any installed package may bring one."""
+    used = []
+
+    @contextmanager
+    def elsewhere(problem, solver, n_workers):
+        used.append((type(solver).__name__, n_workers))
+        yield problem
+
+    class Point:
+        name = "elsewhere"
+
+        def load(self):
+            return elsewhere
+
+    monkeypatch.setattr(running, "entry_points", lambda group: [Point()] if group == "lorank.backends" else [])
+    params = {"rank": 2, "lam": 0.5, "random_state": 0}
+    far = MatrixCompletion(**params, backend="elsewhere", n_workers=3).fit(table[0])
+    assert used == [("Alternating", 3)]
+    np.testing.assert_array_equal(far.factors_[0], MatrixCompletion(**params).fit(table[0]).factors_[0])
+    with pytest.raises(InputError, match="Unknown backend 'ray'; there are local, elsewhere"):
+        MatrixCompletion(**params, backend="ray").fit(table[0])

@@ -9,6 +9,7 @@ import pytest
 from lorank import MatrixCompletion, Observations
 from lorank.errors import MemoryLimitError
 from lorank.estimators.memory import fit_memory
+from lorank.estimators.parameters import Parameters
 from lorank.linalg import memory
 
 AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
@@ -46,22 +47,26 @@ def test_within_a_factor_of_one_and_a_half(params, validation, sizes):
         assert 1 / 1.5 < ratio < 1.5, (params, size)
 
 
+def asked(model):
+    return Parameters(**model.get_params(deep=False))
+
+
 def foretold_over_taken(params, validation, m, n, count, rank):
     X = entries(m, n, count, params.get("dtype", "float64"))
     model = MatrixCompletion(**{"lam": 1.0, "rank": rank, **params}, max_iter=6, tol=0, random_state=0)
     tracemalloc.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, validation)
+        model.fit(X, validation=validation)
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    foretold = fit_memory(model, X.shape, X.nnz, validation is not None or model.lam == "auto")
+    foretold = fit_memory(asked(model), X.shape, X.nnz, validation is not None or model.lam == "auto")
     return foretold / taken
 
 
 def test_refused_before_it_begins(monkeypatch):
     X = entries(1000, 800, 10_000, "float64")
-    needed = fit_memory(MatrixCompletion(rank=100), X.shape, X.nnz)
+    needed = fit_memory(asked(MatrixCompletion(rank=100)), X.shape, X.nnz)
     monkeypatch.setattr(memory, "free_memory", lambda: needed - 1)
     with pytest.raises(MemoryLimitError, match=r"matrix at rank 100 by 'nnfn' would take .* lower the rank"):
         MatrixCompletion(rank=100).fit(X)

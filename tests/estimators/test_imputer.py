@@ -74,4 +74,4 @@ def test_bad_input(table):
     with pytest.raises(InputError, match="Every cell of the table is missing"):
         LowRankImputer().fit(np.full((4, 3), np.nan))
     with pytest.raises(InputError, match="cannot fold in"):
-        LowRankImputer(method="nuclear").fit(table[0])
+        LowRankImputer(method="bpmf").fit(table[0])

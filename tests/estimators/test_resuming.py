@@ -5,8 +5,9 @@ import pytest
 
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
+from lorank.observations import Lines, Observations
 from lorank.solvers import Checkpoint, alternating
-from lorank.tuning.record import Record
+from lorank.tuning.trial_log import TrialLog
 
 AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
 
@@ -85,7 +86,7 @@ def test_cut_off_after_the_search(train, whole, tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Record, "settle", interrupt)
+    monkeypatch.setattr(TrialLog, "finish", interrupt)
     with pytest.raises(KeyboardInterrupt):
         MatrixCompletion(**AUTO, random_state=0).fit(train, checkpoint=path)
     monkeypatch.undo()
@@ -122,6 +123,15 @@ def test_float32_and_a_search_cut_by_time(train, tmp_path):
     assert second.n_iter_ > first.n_iter_
 
 
+def moved_up(observations):
+    """The same columns and values in other rows: the first entry of the second row is the last of the first."""
+    lines = observations.by_row
+    pointers = lines.pointers.copy()
+    assert lines.indices[pointers[1]] not in lines.indices[: pointers[1]]
+    pointers[1] += 1
+    return Observations(observations.shape, Lines(pointers, lines.indices, lines.values))
+
+
 def test_a_checkpoint_of_another_fit_is_refused_and_stays(train, sweeps, tmp_path):
     path = tmp_path / "fit.npz"
     sweeps.last = 40
@@ -131,9 +141,10 @@ def test_a_checkpoint_of_another_fit_is_refused_and_stays(train, sweeps, tmp_pat
         ({"rank": 4}, train, "with rank auto and not 4"),
         ({"random_state": 1}, train, "with random_state 0 and not 1"),
         ({}, train.with_values(train.values[::-1].copy()), "with other data"),
+        ({}, moved_up(train), "with other data"),
     ):
         with pytest.raises(InputError, match=f"belongs to another fit, {words}; go on as you began, or remove it"):
             MatrixCompletion(**{**AUTO, "random_state": 0, **params}).fit(data, checkpoint=path)
         assert path.read_bytes() == before
     with pytest.raises(InputError, match="with another validation set"):
-        MatrixCompletion(**AUTO, random_state=0).fit(train, train, checkpoint=path)
+        MatrixCompletion(**AUTO, random_state=0).fit(train, validation=train, checkpoint=path)

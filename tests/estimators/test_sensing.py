@@ -55,6 +55,20 @@ def test_measuring_every_entry_gives_the_proximal_point():
         np.testing.assert_allclose(found.factors.dense(), (U * regularizer.prox(sigma, 1.0)) @ Vt, atol=1e-4)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 4])
+@pytest.mark.parametrize("lam", [0.7, 3.0])
+def test_measuring_every_entry_gives_the_best_point_of_the_rank(rank, lam):
+    """NNFN is no sum over singular values: its prox of the strongest ones depends on those that the rank cuts off."""
+    Z = 2 * np.random.default_rng(2).standard_normal((9, 7))
+    z, nnfn = np.linalg.svd(Z, compute_uv=False), lorank.regularizers.NNFN(lam=lam)
+    x = nnfn.prox(z[:rank], 1.0)
+    best = 0.5 * np.sum((x - z[:rank]) ** 2) + nnfn.value(x) + 0.5 * np.sum(z[rank:] ** 2)
+    found = lorank.sense(aslinearoperator(np.eye(63)), Z.ravel(), (9, 7), rank=rank, lam=lam, tol=1e-13)
+    assert found.objective == pytest.approx(best, rel=1e-9)
+    if (rank, lam) == (1, 0.7):
+        assert found.objective == pytest.approx(80.8675, abs=1e-4)
+
+
 def test_decreases_and_warns(sensing):
     A, X, noise = sensing
     b = np.tensordot(A, X) + noise

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from lorank.experiments.entries import FACTORED_NUCLEAR, MCP, NNFN
+from lorank.experiments.methods import FACTORED_NUCLEAR, MCP, NNFN
 from lorank.experiments.runner import run
 from lorank.experiments.settings import Budget, Dataset, Entry, Suite
 

@@ -7,9 +7,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
 from lorank import datasets
-from lorank.experiments import cells
 from lorank.experiments.baselines import BASELINES, inverse_distance, kriging, nearest
-from lorank.experiments.entries import CLIMATE, INSTEAD, TUNED_UNIT
+from lorank.experiments.methods import CLIMATE, INSTEAD, TUNED_UNIT
+from lorank.experiments.run_cell import run_cell
 from lorank.experiments.settings import Budget, Cell, Dataset
 from lorank.experiments.suites import FULL, INSTEAD_STATIONS, STATIONS, TUNED_STATIONS
 from lorank.observations import Observations
@@ -73,7 +73,7 @@ def stations(monkeypatch):
 
 
 def run(dataset, entry):
-    return cells.run_cell(Cell("climate", dataset, entry, 0, Budget(trials=12, search_seconds=60)), None)
+    return run_cell(Cell("climate", dataset, entry, 0, Budget(trials=12, search_seconds=60)), None)
 
 
 def test_rows_of_every_kind(stations):
@@ -108,6 +108,6 @@ def test_months_before_are_left_out(stations):
 
 def test_reasons_do_not_name_folders(tmp_path):
     cell = Cell("climate", STATIONS[0], CLIMATE[0], 0, Budget())
-    row = cells.run_cell(cell, tmp_path)
+    row = run_cell(cell, tmp_path)
     assert row["status"] == "skipped"
     assert str(tmp_path) not in row["reason"]

@@ -86,7 +86,7 @@ def test_absent_data_have_a_row_under_other_settings_too(tmp_path):
 def test_a_finished_run_repeats_nothing(finished):
     before = finished.read_bytes()
     said = []
-    run(SUITE.cells(seeds=2), finished, said=lambda done, of, row: said.append(row))
+    run(SUITE.cells(seeds=2), finished, on_end=lambda done, of, row: said.append(row))
     assert finished.read_bytes() == before
     assert {row["status"] for row in said} == {"skipped"}  # what may have become possible is looked at again
 

@@ -1,5 +1,8 @@
 """Free memory is the least that the machine, a container or a batch job leaves."""
 
+from types import SimpleNamespace
+
+import psutil
 import pytest
 
 from lorank.errors import MemoryLimitError
@@ -13,17 +16,16 @@ def system(tmp_path, monkeypatch):
     """A made-up machine with 1000 MiB to spare: files by name, and the groups of this process."""
 
     def system(own, files, available=1000):
-        (tmp_path / "meminfo").write_text(f"MemTotal: 9999999 kB\nMemAvailable: {available * 1024} kB\nHugePages: 0\n")
         (tmp_path / "own").write_text(own)
         for name, text in files.items():
             path = tmp_path / "groups" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{text}\n")
-        monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+        machine = SimpleNamespace(available=available * MIB)
+        monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: machine)
         monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "own")
         monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
-        free = memory.free_memory()
-        return None if free is None else free / MIB
+        return memory.free_memory() / MIB
 
     return system
 
@@ -62,11 +64,9 @@ def test_within_a_container_only_the_root_is_there(system):
     assert system("0::/docker/0123\n", files) == 0
 
 
-def test_where_the_system_does_not_tell(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "none")
+def test_where_there_are_no_groups_the_machine_decides(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "none")
-    assert memory.free_memory() is None
-    memory.check_memory(2**60, "A large thing")
+    assert 0 < memory.free_memory() <= psutil.virtual_memory().total
 
 
 def test_the_refusal(system):

@@ -122,27 +122,33 @@ def test_unseen_ids(table):
     holes, _ = table
     rows, cols = np.nonzero(~np.isnan(holes))
     named = ([f"r{i}" for i in rows], [f"c{j}" for j in cols], holes[rows, cols] + 5)
-    model = fit(named, biases=True, unseen="bias")
+    model = fit(named, biases=True)
     b = dict(zip(model.observations_.col_ids.values, model.col_bias_))
-    predicted = model.predict(["r1", "new", "r1", "new"], ["c2", "c2", "new", "new"])
+    predicted = model.predict(["r1", "new", "r1", "new"], ["c2", "c2", "new", "new"], unseen="bias")
     assert predicted[0] == fit(named, biases=True).predict("r1", "c2")[0]
     assert predicted[1] == pytest.approx(model.offset_ + b["c2"])
     a = dict(zip(model.observations_.row_ids.values, model.row_bias_))
     assert predicted[2] == pytest.approx(model.offset_ + a["r1"])
     assert predicted[3] == pytest.approx(model.offset_)
-    plain = fit(named, unseen="bias")
-    assert plain.predict("new", "c2")[0] == pytest.approx(np.nanmean(holes + 5))
+    assert fit(named).predict("new", "c2", unseen="bias")[0] == pytest.approx(np.nanmean(holes + 5))
     with pytest.raises(InputError, match="Unknown row 'new'"):
         fit(named).predict("new", "c2")
 
 
 def test_unseen_positions(table):
     holes, _ = table
-    model = fit(holes, biases=True, unseen="bias")
-    assert model.predict(60, 3)[0] == pytest.approx(model.offset_ + model.col_bias_[3])
+    model = fit(holes, biases=True)
+    assert model.predict(60, 3, unseen="bias")[0] == pytest.approx(model.offset_ + model.col_bias_[3])
     with pytest.raises(InputError, match="There is no row -1"):
-        model.predict(-1, 3)
+        model.predict(-1, 3, unseen="bias")
     with pytest.raises(InputError, match="There is no row 60"):
-        fit(holes).predict(60, 3)
+        model.predict(60, 3)
     with pytest.raises(InputError, match="unseen must be"):
-        fit(holes, unseen="guess")
+        model.predict(0, 0, unseen="guess")
+
+
+def test_a_sampled_model_takes_in_nothing_new(table):
+    holes, _ = table
+    model = MatrixCompletion("bpmf", rank=2, max_iter=10, random_state=0).fit(holes)
+    with pytest.raises(InputError, match="Method 'bpmf' cannot take in new rows or columns"):
+        model.fold_in(holes)

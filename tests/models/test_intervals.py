@@ -115,9 +115,9 @@ def test_folded_and_unseen_rows_have_intervals_too(fitted):
     model, test, _ = fitted
     folded = model.fold_in(test)
     assert np.isfinite(folded.predict(3, np.arange(N), interval=0.9)[2]).all()
-    unseen = MatrixCompletion(rank=2, lam=3.0, biases=True, unseen="bias", random_state=0)
+    unseen = MatrixCompletion(rank=2, lam=3.0, biases=True, random_state=0)
     unseen.fit(noisy(0)[0], validation=0.2)
-    predicted, _, upper = unseen.predict([M + 5], [0], interval=0.9)
+    predicted, _, upper = unseen.predict([M + 5], [0], interval=0.9, unseen="bias")
     assert upper[0] > predicted[0]
 
 

@@ -4,15 +4,26 @@ import errno
 import json
 import os
 import pickle
+from dataclasses import FrozenInstanceError, dataclass, replace
 from datetime import date, datetime
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import scipy.sparse as sp
 
 import lorank
 from lorank import InputError
+from lorank.losses import Huber
 from lorank.models import model_file as models
+from lorank.registry import CATALOGUE, find
+from lorank.regularizers import SchattenP
+from lorank.side_information import GraphLaplacian, KernelPrior
+
+# Models that were written by lorank 0.1.0 in format 1.
+FILES = Path(__file__).parent / "files"
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +35,7 @@ def fitted():
     names = np.array([f"Ä{i:03}" for i in range(60)])
     observations = lorank.Observations.from_ids(names[rows], cols * 10, np.round(X[rows, cols], 3))
     model = lorank.MatrixCompletion(lam="auto", rank="auto", biases=True, random_state=0).fit(observations)
-    model.columns_ = ("user", "item", "rating")
-    return model
+    return model._keep(replace(model.model_, columns=("user", "item", "rating")))
 
 
 def test_everything_comes_back(fitted, tmp_path):
@@ -35,15 +45,17 @@ def test_everything_comes_back(fitted, tmp_path):
     np.testing.assert_array_equal(loaded.predict(rows, cols), fitted.predict(rows, cols))
     for mine, theirs in zip(loaded.predict(rows, cols, interval=0.9), fitted.predict(rows, cols, interval=0.9)):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-    assert loaded.get_params() == fitted.get_params()
-    assert loaded.setting_ == fitted.setting_
-    assert loaded.columns_ == fitted.columns_
-    assert list(loaded.tuning_) == list(fitted.tuning_)
-    assert (loaded.result_.status, loaded.result_.message) == (fitted.result_.status, fitted.result_.message)
-    for name, column in fitted.history_.items():
-        np.testing.assert_array_equal(loaded.history_[name], column)
+    assert loaded.setting == fitted.setting_
+    assert loaded.columns == ("user", "item", "rating")
+    assert (loaded.mean, loaded.range, loaded.entries) == (fitted.mean_, fitted.range_, fitted.observations_.nnz)
+    assert (loaded.result.status, loaded.result.message) == (fitted.result_.status, fitted.result_.message)
     np.testing.assert_array_equal(loaded.complete(), fitted.complete())
-    np.testing.assert_array_equal(loaded.observations_.by_row.pointers, fitted.observations_.by_row.pointers)
+    np.testing.assert_array_equal(loaded.observations.by_row.pointers, fitted.observations_.by_row.pointers)
+    again = lorank.MatrixCompletion.from_model(loaded)
+    assert again.get_params() == fitted.get_params()
+    assert list(again.tuning_) == list(fitted.tuning_)
+    for name, column in fitted.history_.items():
+        np.testing.assert_array_equal(again.history_[name], column)
     new = loaded.fold_in((np.array(["new", "new"]), np.array([0, 10]), np.array([1.0, 2.0])))
     assert new.predict("new", 20).shape == (1,)
 
@@ -66,7 +78,7 @@ def test_ids_come_back_as_they_were(ids, tmp_path):
     X = lorank.Observations.from_coo([0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0], row_ids=ids)
     model = lorank.MatrixCompletion(rank=1, lam=0.1, random_state=0).fit(X)
     lorank.save(model, tmp_path / "a.lorank")
-    loaded = lorank.load(tmp_path / "a.lorank").observations_
+    loaded = lorank.load(tmp_path / "a.lorank")
     assert loaded.row_ids.values.dtype == ids.dtype
     assert loaded.row_ids.values.tolist() == ids.tolist()
     assert list(map(type, loaded.row_ids.values.tolist())) == list(map(type, ids.tolist()))
@@ -81,15 +93,78 @@ def test_ids_that_cannot_be_saved(tmp_path):
         lorank.save(lorank.MatrixCompletion(rank=1, lam=0.1).fit(X), tmp_path / "a.lorank")
 
 
-def test_objects_among_the_parameters_come_back_as_names_or_defaults(tmp_path):
+def test_objects_among_the_parameters(tmp_path):
+    """A loss comes back with its parameters; a solver and a random generator belong to the fit, not to the model."""
     X = np.random.default_rng(0).standard_normal((12, 10))
-    params = {"solver": lorank.solvers.Alternating(), "loss": lorank.losses.Huber(delta=2.0), "rank": np.int64(2)}
-    model = lorank.MatrixCompletion(**params, lam=0.1, random_state=np.random.RandomState(0)).fit(X, 0.2)
+    params = {"solver": lorank.solvers.Alternating(), "loss": Huber(delta=0.3), "rank": np.int64(2)}
+    model = lorank.MatrixCompletion(**params, lam=0.1, random_state=np.random.RandomState(0)).fit(X, validation=0.2)
     lorank.save(model, tmp_path / "a.lorank")
     loaded = lorank.load(tmp_path / "a.lorank")
-    assert (loaded.solver, loaded.loss, loaded.rank, loaded.random_state) == ("auto", "huber", 2, None)
+    assert loaded.loss == Huber(delta=0.3)
     assert loaded.predict(0, [1, 2], interval=0.5)[0].shape == (2,)
-    assert loaded.partial_fit(X).n_iter_ > 0
+    again = lorank.MatrixCompletion.from_model(loaded)
+    assert (again.solver, again.loss, again.rank, again.random_state) == ("auto", Huber(delta=0.3), 2, None)
+    np.testing.assert_array_equal(again.partial_fit(X).factors_[0], model.partial_fit(X).factors_[0])
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "kernel"])
+def test_what_is_known_of_rows_comes_back(tmp_path, kind):
+    chain = np.eye(12, k=1) + np.eye(12, k=-1)
+    side = {
+        "dense": lambda: GraphLaplacian.from_adjacency(chain, 3.0),
+        "sparse": lambda: GraphLaplacian.from_adjacency(sp.csr_array(chain), 3.0),
+        "kernel": lambda: KernelPrior(np.arange(12.0)[:, None], "matern32", 2.0, 0.1, 1.5),
+    }[kind]()
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    X[::3, ::2] = np.nan
+    model = lorank.MatrixCompletion(rank=2, lam=0.1, row_graph=side, graph_weight=2.0, random_state=0).fit(X)
+    lorank.save(model, tmp_path / "a.lorank")
+    again = lorank.MatrixCompletion.from_model(lorank.load(tmp_path / "a.lorank"))
+    X[0, 0] = 5.0
+    np.testing.assert_array_equal(again.partial_fit(X).factors_[0], model.partial_fit(X).factors_[0])
+    new = model.fold_in(X[:3])  # the graph is not that of new rows
+    lorank.save(new, tmp_path / "b.lorank")
+    np.testing.assert_array_equal(lorank.load(tmp_path / "b.lorank").complete(), new.complete())
+
+
+class Absolute(Huber):
+    """A loss that no file knows."""
+
+
+def test_what_a_file_cannot_hold_must_be_given_again(tmp_path):
+    X = np.random.default_rng(0).standard_normal((12, 10))
+    model = lorank.MatrixCompletion(rank=2, lam=0.1, loss=Absolute(0.5), random_state=0).fit(X)
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    np.testing.assert_array_equal(loaded.complete(), model.complete())
+    for ask in (
+        lambda: loaded.fold_in(X[:2]),
+        lambda: loaded.score(X),
+        lambda: lorank.MatrixCompletion.from_model(loaded).partial_fit(X),
+    ):
+        with pytest.raises(InputError, match=r"loss .* Absolute\(delta=0.5\), is not in its file; give it"):
+            ask()
+    again = lorank.MatrixCompletion.from_model(loaded, loss=Absolute(0.5))
+    np.testing.assert_array_equal(again.partial_fit(X).factors_[0], model.partial_fit(X).factors_[0])
+    again.save(tmp_path / "b.lorank")
+    with pytest.raises(InputError, match="is not in its file"):
+        lorank.load(tmp_path / "b.lorank").score(X)
+
+
+def test_a_model_says_what_an_estimator_would_do(fitted, tmp_path):
+    model = fitted.model_
+    for name in ("partial_fit", "rank_", "set_params"):
+        with pytest.raises(AttributeError, match=rf"MatrixCompletion\.from_model\(model\)\.{name}"):
+            getattr(model, name)
+    with pytest.raises(AttributeError, match="no attribute 'recomend'"):
+        model.recomend()
+    with pytest.raises(FrozenInstanceError):
+        model.mean = 0.0
+    assert pickle.loads(pickle.dumps(model)).predict("Ä001", 0) == model.predict("Ä001", 0)
+    assert "held-out error" in repr(model)
+    lorank.save(fitted, tmp_path / "a.lorank", data=False)
+    with pytest.raises(InputError, match="saved without its data, so that more cannot be added"):
+        lorank.MatrixCompletion.from_model(lorank.load(tmp_path / "a.lorank")).partial_fit(fitted.observations_)
 
 
 def test_size_without_data_is_that_of_the_factors(tmp_path):
@@ -103,7 +178,7 @@ def test_size_without_data_is_that_of_the_factors(tmp_path):
     assert (tmp_path / "a.lorank").stat().st_size < 1.2 * factors
     loaded = lorank.load(tmp_path / "a.lorank")
     np.testing.assert_array_equal(loaded.predict(3, [1, 2]), model.predict(3, [1, 2]))
-    assert loaded.mean_ == model.mean_
+    assert loaded.mean == model.mean_
     with pytest.raises(InputError, match="saved without its data"):
         lorank.recommend(loaded, [3])
     lorank.save(model, tmp_path / "b.lorank")
@@ -127,9 +202,9 @@ def test_a_posterior_keeps_its_error_bars(biases, dtype, tmp_path):
         np.testing.assert_allclose(loaded.predict_std(rows, cols, noise=noise), expected, rtol=1e-5)
     for mine, theirs in zip(loaded.predict(rows, cols, interval=0.9), model.predict(rows, cols, interval=0.9)):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-    np.testing.assert_array_equal(loaded.factors_[0], model.factors_[0])
-    np.testing.assert_array_equal(loaded.singular_values_, model.singular_values_)
-    assert loaded.rank_ == model.rank_
+    np.testing.assert_array_equal(loaded.result.summary.W, model.factors_[0])
+    np.testing.assert_array_equal(loaded.singular_values, model.singular_values_)
+    assert loaded.describe()["rank_found"] == model.rank_
     # Forty draws after the burn-in: nothing is kept of the room for more.
     draws = 40 * (2 + 2 * biases)
     kept = (40 + 30) * draws * np.dtype(dtype).itemsize + 40 * draws * 4
@@ -177,7 +252,7 @@ def rewritten(path, change):
     arrays, about = models._read(path)
     change(arrays, about)
     text = json.dumps(about)
-    header = {"format": "lorank 1", "checksum": models._checksum(arrays, text), "model": text}
+    header = {"format": "lorank 2", "checksum": models._checksum(arrays, text), "model": text}
     path.write_bytes(safetensors.numpy.save(arrays, metadata=header))
 
 
@@ -207,6 +282,11 @@ def _set(where, name, value):
         _set("about", "setting", {"lam": 1}),
         _set("about", "result", {}),
         _set("about", "history", {"evil": []}),
+        _set("about", "objects", {"loss": {"name": "huber", "delta": -1.0}}),
+        _set("about", "objects", {"loss": {"name": "huber", "evil": 1.0}}),
+        _set("about", "objects", {"row_graph": {"kind": "graph", "weight": 1.0}}),
+        _set("about", "objects", {"evil": {"kind": "graph", "weight": 1.0}}),
+        _set("about", "trials", [1]),
     ],
 )
 def test_a_hostile_file_is_refused(fitted, tmp_path, change):
@@ -227,8 +307,8 @@ def test_other_files_are_refused(fitted, tmp_path):
     path.write_bytes(safetensors.numpy.save({"W": np.ones(3)}))
     with pytest.raises(InputError, match="safetensors file, but not a lorank model"):
         lorank.load(path)
-    path.write_bytes(safetensors.numpy.save({"W": np.ones(3)}, metadata={"format": "lorank 2"}))
-    with pytest.raises(InputError, match="'2' and this lorank reads 1: upgrade"):
+    path.write_bytes(safetensors.numpy.save({"W": np.ones(3)}, metadata={"format": "lorank 3"}))
+    with pytest.raises(InputError, match="'3' and this lorank reads up to 2: upgrade"):
         lorank.load(path)
     deep = {"format": "lorank 1", "model": "[" * 100_000, "checksum": models._checksum({}, "[" * 100_000)}
     path.write_bytes(safetensors.numpy.save({}, metadata=deep))
@@ -250,3 +330,76 @@ def test_a_full_disk_leaves_the_old_model(fitted, tmp_path, monkeypatch, place):
         lorank.save(fitted, path, data=False)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.lorank"]
+
+
+def test_files_of_format_1_are_read():
+    expected = np.load(FILES / "format1-predictions.npz")
+    auto = lorank.load(FILES / "format1-auto.lorank")
+    names = np.array([f"Ä{i:02}" for i in range(12)])
+    rows, cols = np.repeat(names, 9), np.tile(np.arange(9) * 10, 12)
+    np.testing.assert_array_equal(auto.predict(rows, cols), expected["auto"])
+    assert (auto.columns, auto.setting.rank) == (("user", "item", "rating"), 2)
+    assert auto.predict("nobody", 0, unseen="bias").shape == auto.predict("Ä01", 0, interval=0.5)[1].shape == (1,)
+    again = lorank.MatrixCompletion.from_model(auto)
+    assert again.get_params()["lam"] == "auto"
+    assert again.tuning_.chosen.rank == 2
+    assert again.partial_fit(auto.observations).n_iter_ > 0
+    sampled = lorank.load(FILES / "format1-bpmf.lorank")
+    assert sampled.observations is None
+    np.testing.assert_array_equal(sampled.complete()[0, 0], sampled.predict(0, 0)[0])
+    assert np.isfinite(sampled.predict_std(0, [0, 1])).all()
+    schatten = lorank.load(FILES / "format1-schatten.lorank")
+    np.testing.assert_array_equal(schatten.factors.dense(), expected["schatten"])
+    assert schatten.regularizer().p == 2 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(SchattenP):
+    weights: tuple[float, ...] = ()
+    name: ClassVar[str] = "own"
+
+
+def test_methods_come_back_with_their_parameters(table, tmp_path):
+    path = tmp_path / "a.lorank"
+
+    def back(method, **params):
+        lorank.save(
+            lorank.MatrixCompletion(method, rank=2, random_state=0, **{"lam": 1.0, **params}).fit(table[0]), path
+        )
+        return lorank.load(path)
+
+    assert back("schatten-p").params["method"] == "schatten-p"
+    assert back(SchattenP(p=0.7), lam=2.0).regularizer() == SchattenP(lam=2.0, p=0.7)
+    searched = back(find("schatten-p").having(p="auto"), lam="auto")
+    assert dict(searched.setting.parameters)["p"] in (1 / 2, 2 / 3)
+    assert {trial["p"] for trial in searched.trials} == {1 / 2, 2 / 3}
+    assert searched.fold_in(table[0][:3]).factors.shape == (3, searched.shape[1])
+
+
+def test_a_regularizer_of_ones_own_must_be_registered_to_fit_on(table, tmp_path, monkeypatch):
+    model = lorank.MatrixCompletion(Own(p=0.7, weights=(1.0, 2.0)), rank=2, lam=1.0, random_state=0).fit(table[0])
+    lorank.save(model, tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    np.testing.assert_array_equal(loaded.predict([0, 1], [2, 3]), model.predict([0, 1], [2, 3]))
+    assert loaded.complete().shape == table[0].shape
+    for extend in (lorank.MatrixCompletion.from_model(loaded).partial_fit, loaded.fold_in):
+        with pytest.raises(InputError, match=r"Method 'own' is not registered.*call lorank.register"):
+            extend(table[0])
+    lorank.save(loaded, tmp_path / "b.lorank")
+    monkeypatch.setitem(CATALOGUE, "own", None)
+    lorank.register(Own)
+    again = lorank.load(tmp_path / "b.lorank")
+    for late in (loaded, again):
+        np.testing.assert_array_equal(late.fold_in(table[0]).factors.W, model.fold_in(table[0]).factors_[0])
+
+
+def test_a_parameter_that_a_file_cannot_hold_is_asked_for(table, tmp_path, monkeypatch):
+    monkeypatch.setitem(CATALOGUE, "own", None)
+    lorank.register(Own)
+    method = Own(p=0.7, weights=np.ones(3))
+    lorank.save(lorank.MatrixCompletion(method, rank=2, lam=1.0, random_state=0).fit(table[0]), tmp_path / "a.lorank")
+    loaded = lorank.load(tmp_path / "a.lorank")
+    with pytest.raises(InputError, match="Method 'own' needs a value of weights"):
+        loaded.fold_in(table[0])
+    again = lorank.MatrixCompletion.from_model(loaded).set_params(method=method)
+    assert again.partial_fit(table[0]).setting_ == loaded.setting

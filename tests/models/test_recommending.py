@@ -23,9 +23,10 @@ def model():
     return lorank.MatrixCompletion(rank=3, lam=0.1, biases=True, random_state=0).fit(observations)
 
 
-@pytest.mark.parametrize("block", [1, 100, 1 << 22])
-def test_best_unseen_columns_of_all_rows(model, block, monkeypatch):
-    monkeypatch.setattr(recommendation, "BLOCK", block)
+@pytest.mark.parametrize(("block", "tile", "entries"), [(1, 4, 9), (100, 7, 1 << 22), (1 << 22, 1 << 14, 1 << 22)])
+def test_best_unseen_columns_of_all_rows(model, block, tile, entries, monkeypatch):
+    for name, value in (("BLOCK", block), ("TILE", tile), ("SEEN_AT_ONCE", entries)):
+        monkeypatch.setattr(recommendation, name, value)
     seen = model.observations_
     scores = model.result_.factors.dense()
     scores[seen.rows, seen.cols] = -np.inf
@@ -36,6 +37,10 @@ def test_best_unseen_columns_of_all_rows(model, block, monkeypatch):
         assert ranking.cols[mine].tolist() == [f"col {j}" for j in best]
         np.testing.assert_allclose(ranking.scores[mine], scores[i, best])
     assert (ranking.rows == "row 7").sum() == 2
+    parts = list(model.model_.rankings(n=5))
+    assert len(parts) >= min(50, 50 * min(30, tile) // block)
+    np.testing.assert_array_equal(np.concatenate([part.cols for part in parts]), ranking.cols)
+    np.testing.assert_array_equal(model.recommend(n=5).scores, ranking.scores)
 
 
 def test_rows_by_name_and_seen_ones(model):
@@ -50,7 +55,9 @@ def test_rows_by_name_and_seen_ones(model):
         lorank.recommend(model, [])
 
 
-def test_likeness_is_the_cosine_of_factors(model):
+@pytest.mark.parametrize("tile", [7, 1 << 14])
+def test_likeness_is_the_cosine_of_factors(model, tile, monkeypatch):
+    monkeypatch.setattr(recommendation, "TILE", tile)
     for side, factor in (("row", model.factors_[0]), ("col", model.factors_[1])):
         unit = factor / np.linalg.norm(factor, axis=1, keepdims=True)
         cosine = unit @ unit[4]
@@ -61,6 +68,14 @@ def test_likeness_is_the_cosine_of_factors(model):
     assert lorank.similar(model, col="col 0", n=1000)[0].size == 29
     with pytest.raises(InputError, match="either a row or a column"):
         lorank.similar(model)
+
+
+def test_what_was_seen(model):
+    seen = model.observations_
+    known = np.zeros(seen.shape, bool)
+    known[seen.rows, seen.cols] = True
+    rows, cols = (index.ravel()[::-1] for index in np.indices(seen.shape))
+    np.testing.assert_array_equal(recommendation.was_seen(model.model_, rows, cols), known[rows, cols])
 
 
 def test_ranking_scores_by_their_definitions(model):
@@ -82,8 +97,8 @@ def test_ranking_scores_by_their_definitions(model):
             ideal = sum(1 / math.log2(t + 2) for t in range(min(5, len(right))))
             gains.append(sum(hit / math.log2(t + 2) for t, hit in enumerate(hits)) / ideal)
             recalls.append(sum(hits) / len(right))
-    found = ranking_scores(model, test, 5, 0.2)
+    found = ranking_scores(model.model_, test, 5, 0.2)
     assert found["recall@5"] == pytest.approx(np.mean(recalls))
     assert found["ndcg@5"] == pytest.approx(np.mean(gains))
     with pytest.raises(InputError, match="No test value is high enough"):
-        ranking_scores(model, test, 5, 1e9)
+        ranking_scores(model.model_, test, 5, 1e9)

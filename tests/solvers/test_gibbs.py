@@ -1,5 +1,7 @@
 """The Gibbs sampler: each conditional against its formula, the posterior against the truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -10,9 +12,10 @@ from lorank.datasets import synthetic
 from lorank.kernels import parallel
 from lorank.linalg import Factors
 from lorank.observations import Observations, observe
-from lorank.solvers import Status
-from lorank.solvers.gibbs import BPMF, Draws
-from lorank.solvers.gibbs.chain import Prior, Sampler
+from lorank.problems import Problem
+from lorank.solvers import BPMF, Status
+from lorank.solvers.gibbs.chain import Prior, Sampler, first_chain
+from lorank.solvers.posterior import Draws
 
 
 @pytest.fixture(autouse=True)
@@ -106,9 +109,9 @@ def test_the_chain_keeps_the_joint_distribution():
     """Geweke: sweeps alternating with new data from the model must leave the model's own distribution of entries."""
     m, n, k, noise = 6, 5, 2, 1.0
     rng = np.random.default_rng(0)
-    sampler = Sampler(Observations.from_dense(rng.standard_normal((m, n))), k, True, noise, 7, kernels.Workers(1))
-    prior = Prior(np.eye(k + 1) * 8.0, 12.0)
-    sampler.narrow, sampler.offset = prior, 0.0
+    problem = Problem(Observations.from_dense(rng.standard_normal((m, n))), None, k, bias_weight=1.0, n_jobs=1)
+    sampler = Sampler(problem, noise, 7, 1.0)
+    sampler.narrow = prior = Prior(np.eye(k + 1) * 8.0, 12.0)
 
     def side(lines):
         Lambda = scipy.stats.wishart(prior.dof, np.linalg.inv(prior.scatter)).rvs(random_state=rng)
@@ -124,11 +127,11 @@ def test_the_chain_keeps_the_joint_distribution():
         return [np.mean(X**2), np.mean(np.abs(X)), np.abs(X.mean()), np.mean(factors.row_bias**2)]
 
     direct = np.array([statistics(forward()) for _ in range(2000)])
-    chain, visited = sampler.start(forward(), 1, 0), []
+    chain, visited = first_chain(problem, forward(), 1, noise, 7), []
     for t in range(6000):
         values = chain.factors.dense() + noise * rng.standard_normal((m, n))
-        sampler.observations = Observations.from_dense(values)
-        chain, _ = sampler.sweep(chain, t)
+        sampler.problem = replace(problem, observations=Observations.from_dense(values))
+        chain = sampler.sweep(chain, t)
         visited.append(statistics(chain.factors))
     batches = np.array(visited).reshape(40, 150, -1).mean(axis=1)
     error = np.sqrt(direct.var(axis=0) / len(direct) + batches.var(axis=0, ddof=1) / len(batches))
@@ -280,9 +283,12 @@ class TestEstimator:
             if progress.iteration == 25:
                 raise KeyboardInterrupt
 
-        for callback in (lambda progress: progress.iteration == 25, interrupt):
+        for callback, status in (
+            (lambda progress: progress.iteration == 25, Status.EARLY_STOPPED),
+            (interrupt, Status.INTERRUPTED),
+        ):
             model = MatrixCompletion(method="bpmf", rank=3, random_state=0).fit(X, callbacks=[callback])
-            assert model.result_.status is Status.STOPPED
+            assert model.result_.status is status
             assert model.n_iter_ == 25
             assert model.result_.posterior.draws == 5
         with pytest.warns(UserWarning, match="within the burn-in"):

@@ -8,9 +8,9 @@ from lorank import InputError, MatrixCompletion
 from lorank.kernels import Workers
 from lorank.linalg import Factors
 from lorank.observations import Observations
+from lorank.problems import Problem
 from lorank.side_information import GraphLaplacian, KernelPrior
-from lorank.solvers.gibbs.chain import Sampler
-from lorank.solvers.gibbs.graphs import draw_tied
+from lorank.solvers.gibbs.chain import Sampler, draw_tied
 
 
 def path(size, weight=0.4, sparse=False):
@@ -69,7 +69,8 @@ def test_columns_feel_the_graph_of_the_rows_as_a_ridge():
     m, k, alpha, graph = 8, 2, 2.0, path(8)
     column, W = rng.standard_normal((m, 1)), rng.standard_normal((m, k))
     observations = Observations.from_dense(np.tile(column, (1, 4000)))
-    sampler = Sampler(observations, k, False, alpha**-0.5, 0, Workers(1), (graph, None))
+    problem = Problem(observations, None, k, n_jobs=1, row_graph=graph)
+    sampler = Sampler(problem, alpha**-0.5, 0, 1.0)
     Lambda, mu = np.array([[1.0, 0.2], [0.2, 2.0]]), np.array([0.4, 0.1])
 
     class Fixed:

@@ -9,7 +9,19 @@ from sklearn.exceptions import ConvergenceWarning
 from lorank.errors import InputError
 from lorank.problems import Problem
 from lorank.regularizers import NNFN, FactoredNNFN
-from lorank.solvers import Alternating, Checkpoint, GradientDescent, ProximalGradient, Status, Stopping, solve
+from lorank.solvers import (
+    BPMF,
+    DCA,
+    PALM,
+    Alternating,
+    Checkpoint,
+    GradientDescent,
+    ProximalGradient,
+    SoftImputeALS,
+    Status,
+    Stopping,
+    solve,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -42,7 +54,7 @@ def test_best_iterate_on_the_validation_set_is_kept(problem, small_problem):
     )
     errors = result.history.validation
     best = int(np.argmin(errors))
-    assert result.status is Status.STOPPED
+    assert result.status is Status.EARLY_STOPPED
     assert best == len(errors) - 4
     assert f"iteration {best + 1}" in result.message
     assert result.objective == result.history.objective[best]
@@ -64,7 +76,7 @@ def test_callbacks_see_progress_and_can_stop(problem):
 
     other = []
     result = solve(Alternating(), problem, seed=0, stopping=Stopping(tol=0), callbacks=[third, other.append])
-    assert result.status is Status.STOPPED
+    assert result.status is Status.EARLY_STOPPED
     assert [row.iteration for row in rows] == [1, 2, 3]
     assert len(other) == 3  # one callback's wish to stop does not keep the others from being called
 
@@ -84,7 +96,7 @@ def test_ctrl_c_gives_the_best_so_far(problem):
             raise KeyboardInterrupt
 
     result = solve(Alternating(), problem, seed=0, stopping=Stopping(tol=0), callbacks=[interrupt])
-    assert result.status is Status.STOPPED
+    assert result.status is Status.INTERRUPTED
     assert result.n_iter == 3
     assert "Interrupted" in result.message
     assert np.isfinite(result.objective)
@@ -119,7 +131,7 @@ def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regulariz
         callbacks=[interrupt],
         checkpoint=Checkpoint(path),
     )
-    assert cut.status is Status.STOPPED
+    assert cut.status is Status.INTERRUPTED
     assert path.exists()
     resumed = solve(
         solver, problem, seed=99, stopping=stopping, validation=small_problem.validation, checkpoint=Checkpoint(path)
@@ -178,3 +190,35 @@ def test_no_warning_when_converged(problem):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         assert solve(Alternating(), problem, seed=0).status is Status.CONVERGED
+
+
+def test_files_of_earlier_versions_call_it_stopped():
+    assert Status["STOPPED"] is Status.EARLY_STOPPED
+    assert Status.EARLY_STOPPED.name == "EARLY_STOPPED"
+
+
+def test_a_checkpoint_of_another_version_is_refused_in_a_sentence(tmp_path, problem):
+    path = tmp_path / "fit.npz"
+    solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=2, tol=0), checkpoint=Checkpoint(path))
+    with pytest.raises(InputError, match="written by another version"):
+        solve(GradientDescent(), problem, seed=0, checkpoint=Checkpoint(path))
+
+
+def test_the_warning_points_to_the_users_line(problem):
+    with pytest.warns(ConvergenceWarning) as caught:
+        solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=2, tol=0))
+    assert caught[0].filename == __file__
+
+
+def test_what_a_solver_holds_is_declared():
+    assert [kind.__name__ for kind in (Alternating, PALM, SoftImputeALS, BPMF, DCA) if kind.distributes] == [
+        "Alternating"
+    ]
+    assert BPMF.samples
+    assert not any(kind.samples for kind in (Alternating, DCA))
+    shape, entries = (1000, 500), 10_000
+    assert Alternating().memory(shape, entries, 10, 8, False) == entries * (8 + 8) + 1500 * (8 + 4.5 * 16 * 8)
+    few, many = (BPMF(kept=kept).memory(shape, entries, 10, 4, False) for kept in (8, 64))
+    assert many - few == (2 * 1000 + 500) * (648 - 88) * 4
+    biased = BPMF(kept=64).memory(shape, entries, 10, 4, True)
+    assert biased - many == (2 * 1000 + 500) * (776 - 648) * 4

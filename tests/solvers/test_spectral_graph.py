@@ -110,7 +110,7 @@ def test_truncated_l12_without_truncation_is_nnfn(seen, sides):
     shared = {"rank": 8, "random_state": 0, "tol": 1e-12, "max_iter": 3000, "lam": 0.5, **sides}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        truncated = MatrixCompletion("truncated-l12", t=0, **shared).fit(seen)
+        truncated = MatrixCompletion(TruncatedL12(t=0), **shared).fit(seen)
         for other in ("nnfn-prox", "nnfn"):
             model = MatrixCompletion(other, theta=1.0, **shared).fit(seen)
             assert truncated.result_.objective == pytest.approx(model.result_.objective, rel=1e-4)
@@ -136,9 +136,9 @@ def test_every_method_of_table_6_fills_rows_that_were_never_observed(method, see
     rng = np.random.default_rng(0)
     at = np.linspace(0, 3, 20)
     truth = np.column_stack([np.ones(20), np.sin(at), np.cos(2 * at)]) @ rng.standard_normal((3, 15))
-    parameters = registry.find(method).at(0.3, registry.find(method).shapes[0])
-    kept = {name: value for name, value in parameters.items() if name in ("lam", "theta", "t")}
-    limits = {"max_iter": 200} if method == "bpmf" else {}
-    model = MatrixCompletion(method, rank=4, row_graph=chain(20, 0.3), random_state=0, **kept, **limits).fit(seen)
+    found = registry.find(method)
+    given = found.arguments(found.at(0.3, found.shapes[0]))
+    limits = {"max_iter": 200} if found.samples else {}
+    model = MatrixCompletion(**given, rank=4, row_graph=chain(20, 0.3), random_state=0, **limits).fit(seen)
     miss = (model.result_.factors.dense() - truth)[::4]
     assert np.sqrt(np.mean(miss**2)) < 0.45 * np.sqrt(np.mean(truth[::4] ** 2))

@@ -9,8 +9,6 @@ from lorank import spatial
 from lorank.errors import InputError
 from lorank.side_information import KernelPrior
 from lorank.spatial import SpatialCompletion
-from lorank.spatial.interpolation import interpolate
-from lorank.spatial.tuning import search
 
 MONTHS = np.arange("1990-01", "1995-01", dtype="datetime64[M]")
 FIXED = {"length": 2.0, "nugget": 0.01, "lam": 0.1, "rank": 3, "theta": 1.0}
@@ -74,9 +72,11 @@ def test_parameters_are_tuned_on_held_out_places(climate):
     given = {"nugget": 0.01, "lam": 0.1, "theta": 1.0, "rank": 3, "residual_length": 0.0, "residual_nugget": 1.0}
     model = SpatialCompletion("zscore-rows", **given).fit(values, lat, lon)
     assert model.parameters_["nugget"] == 0.01
-    assert len(model.trials_) == 6
-    best = min(model.trials_, key=lambda trial: trial["error"])
-    assert {name: best[name] for name in model.parameters_} == model.parameters_
+    assert len(model.tuning_) == 6
+    best = min(model.tuning_, key=lambda trial: trial.error)
+    assert best.parameters == model.tuning_.chosen.parameters == model.parameters_
+    given["length"] = 2.0
+    assert not len(SpatialCompletion("zscore-rows", **given).fit(values, lat, lon).tuning_)
 
 
 def test_laplacian_is_offered_too(climate):
@@ -178,30 +178,6 @@ def test_bad_arrays_are_named(array, climate):
         SpatialCompletion().fit(values, lat[1:], lon[1:], MONTHS)
     with pytest.raises(InputError, match="single value"):
         SpatialCompletion().fit(values * np.nan, lat, lon, MONTHS)
-
-
-def test_interpolation_reproduces_drift_and_fields():
-    rng = np.random.default_rng(1)
-    points, others = rng.uniform(0, 2, (80, 3)), rng.uniform(0.2, 1.8, (30, 3))
-
-    def truth(x):
-        return np.column_stack([3 + x @ [1.0, -2.0, 0.5], np.sin(2 * x[:, 0]) + np.cos(x[:, 1])])
-
-    np.testing.assert_allclose(interpolate(points, truth(points)[:, :1], others), truth(others)[:, :1], atol=1e-9)
-    error = interpolate(points, truth(points), others) - truth(others)
-    assert np.sqrt(np.mean(error[:, 1] ** 2)) < 0.12 * truth(others)[:, 1].std()
-    np.testing.assert_allclose(
-        interpolate(points[:2], truth(points[:2]), others), np.tile(truth(points[:2]).mean(0), (30, 1))
-    )
-
-
-def test_search_takes_the_best_of_each_in_turn():
-    def error(s):
-        return 3 * (s["a"] - 3) ** 2 + (s["b"] - s["a"]) ** 2 + s["c"]
-
-    best, trials = search(error, {"a": (1, 2, 3), "b": (1, 2, 3), "c": (5, 7)}, {"a": None, "c": 7})
-    assert best == {"a": 3, "b": 3, "c": 7}
-    assert all(trial["c"] == 7 for trial in trials)
 
 
 def test_gas_beats_nearest_station(data_folder):

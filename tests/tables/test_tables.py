@@ -13,10 +13,9 @@ import scipy.io
 import scipy.sparse
 from pyarrow import parquet
 
-from lorank import InputError
+from lorank import InputError, tables
 from lorank.observations.identifiers import Identifiers
 from lorank.tables import delimited
-from lorank.tables import reading as tables
 from lorank.tables.names import as_model_spells, spelled
 from lorank.tables.wide import WideTable
 

@@ -10,8 +10,7 @@ from lorank.problems import Problem
 from lorank.regularizers import FactoredNuclear
 from lorank.solvers import Alternating, Stopping, solve
 from lorank.tuning.path import lam_max
-from lorank.tuning.setting import Setting
-from lorank.tuning.trials import Trial, Trials
+from lorank.tuning.trials import Trial, Trials, TrialStatus
 
 AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
 
@@ -39,7 +38,7 @@ def test_finds_the_true_rank_and_the_error_of_the_best_fixed_setting(problem, tu
 
 def test_is_refitted_on_everything(problem, tuned):
     assert tuned.observations_.nnz == problem.train.nnz
-    again = MatrixCompletion(**vars(tuned.setting_), random_state=0).fit(problem.train)
+    again = MatrixCompletion(**tuned.setting_.facts(), random_state=0).fit(problem.train)
     assert problem.nmse(*tuned.factors_) == pytest.approx(problem.nmse(*again.factors_), rel=0.01)
 
 
@@ -157,19 +156,30 @@ def test_nothing_is_left_above_lam_max():
 def test_the_table_of_trials(tuned):
     table = tuned.tuning_
     assert repr(table).count("\n") == len(table) + 1
-    assert "<- chosen" in repr(table)
+    assert repr(table).count("<- chosen") == 1
     frame = table.to_frame()
-    assert list(frame.columns) == ["lam", "rank", "theta", "biases", "error", "sweeps", "seconds", "chosen"]
+    names = ["lam", "rank", "theta", "biases", "error", "sweeps", "seconds", "status", "reason", "chosen"]
+    assert list(frame.columns) == names
     assert len(frame) == len(table)
-    assert table[0].setting.rank == table[0].rank
+    assert table[0].rank == table[0].parameters["rank"]
+    with pytest.raises(AttributeError, match="has no width"):
+        table[0].width  # noqa: B018
     assert len(table[:2]) == 2
     assert table.seconds == pytest.approx(frame.seconds.sum())
+    assert list(Trials.from_rows(table.rows())) == list(table)
 
 
-def test_the_nearest_trial_is_marked():
-    trials = Trials([Trial(lam, rank, 1.0, True, 0.5, 3, 0.1) for lam in (1.0, 4.0) for rank in (2, 4)])
-    chosen = trials.choosing(Setting(3.0, 4, 1.0, True)).chosen
-    assert (chosen.lam, chosen.rank) == (4.0, 4)
+def test_a_trial_says_how_it_ended(problem, tuned):
+    ended = {trial.status for trial in tuned.tuning_}
+    assert ended == {TrialStatus.FINISHED, TrialStatus.GIVEN_UP}
+    best = tuned.tuning_.chosen.error
+    assert all(trial.error > best for trial in tuned.tuning_ if trial.status is TrialStatus.GIVEN_UP)
+
+
+def test_a_parameter_that_a_trial_does_not_have_is_empty_in_the_table():
+    table = Trials([Trial({"lam": 1.0}, 0.5), Trial({"lam": 1.0, "p": 0.5}, 0.25)])
+    assert table.choosing(table[1]).chosen.p == 0.5
+    assert table.columns()["p"].tolist() == [None, 0.5]
 
 
 def test_the_plot(tuned):

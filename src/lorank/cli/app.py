@@ -11,7 +11,20 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli import answers, completing, demo, fitting, judging, looking, reproducing, sampling
+from lorank.cli import (
+    compare,
+    complete,
+    demo,
+    evaluate,
+    fit,
+    inspect,
+    plot,
+    predict,
+    recommend,
+    reproduce,
+    sample,
+    similar,
+)
 from lorank.cli.terminal import say
 from lorank.errors import InputError
 
@@ -35,11 +48,11 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def lorank(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
-    """Learn low-rank matrices from the entries that were seen."""
+    """Fit low-rank matrices to observed entries."""
     warnings.showwarning = _warn
     global _debugging
     _debugging = debug
@@ -75,17 +88,17 @@ def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: 
 
 
 for command in (
-    fitting.fit,
-    answers.predict,
-    answers.recommend,
-    answers.similar,
-    completing.complete,
-    judging.evaluate,
-    judging.compare,
-    looking.inspect,
-    looking.plot,
-    sampling.sample,
-    reproducing.reproduce,
+    fit.fit,
+    predict.predict,
+    recommend.recommend,
+    similar.similar,
+    complete.complete,
+    evaluate.evaluate,
+    compare.compare,
+    inspect.inspect,
+    plot.plot,
+    sample.sample,
+    reproduce.reproduce,
     demo.demo,
 ):
     app.command()(_guarded(command))

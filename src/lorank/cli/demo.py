@@ -7,32 +7,29 @@ from typing import Annotated
 
 import typer
 
+from lorank.cli.options import SeedOption, picture_format
+from lorank.cli.terminal import say
+
 
 def demo(
-    size: Annotated[int, typer.Option(help="Rows and columns of the matrix.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the starts.")] = 0,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the picture goes.")] = Path("demo.png"),
+    size: Annotated[int, typer.Option(min=100, help="Number of rows and of columns of the matrix.")] = 1000,
+    seed: SeedOption = 0,
+    output: Annotated[Path, typer.Option("--output", "--out", "-o", help="Picture to write: png, pdf or svg.")] = Path(
+        "demo.png"
+    ),
 ) -> None:
-    """Complete a matrix that it makes itself; print a table and draw a picture."""
-    from rich.console import Console
-    from rich.table import Table
+    """Complete a synthetic matrix by three methods; print a table and draw a picture."""
+    from lorank.experiments.demo import draw_demo, least_squares_nmse, run_demo, table_of
+    from lorank.files import replacing
+    from lorank.progress import ProgressBar
 
-    from lorank.experiments.demo import Run, draw_demo, least_squares_nmse, run_demo
-
-    console = Console()
-    table = Table(title=f"Completing a {size} x {size} matrix of rank 5 from noisy entries")
-    table.add_column("method", no_wrap=True)
-    for column in ("rank", "lam", "NMSE", "found", "seconds", "steps"):
-        table.add_column(column, justify="right")
-
-    def add(run: Run) -> None:
-        numbers = (f"{run.lam:g}", f"{run.nmse:.4f}", str(run.found_rank), f"{run.seconds:.3f}", str(run.iterations))
-        table.add_row(run.name, str(run.rank), *numbers)
-
-    with console.status("fitting, each with the weight that a validation set chooses"):
-        problem, runs = run_demo(size, seed, add)
-    console.print(table)
+    suffix = picture_format(output)
+    with ProgressBar("Fitting each method with the weight that a validation set chooses") as bar:
+        problem, runs = run_demo(size, seed, bar.to)
+    print(table_of(runs, size))
     floor = least_squares_nmse(problem.train.nnz, size, 5, 0.1)
-    console.print(f"Least squares that knew the rank would reach {floor:.4f}.")
-    draw_demo(problem, runs, out)
-    console.print(f"Picture: {out}")
+    print(f"Least squares at the true rank, if it were known, would reach an NMSE of {floor:.4f}.")
+    drawn = draw_demo(problem, runs)
+    with replacing(output) as beside:
+        drawn.savefig(beside, dpi=130, format=suffix)
+    say(f"Picture: {output}")

@@ -12,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lorank.datasets import noaa, text
-from lorank.datasets.location import Folder, Source, find, find_all, open_bytes
-from lorank.datasets.stations import Normalisation, StationData, normalise
+from lorank.datasets import noaa
+from lorank.datasets.location import Folder, Source, find, find_all
+from lorank.datasets.stations import StationData, normalise
 from lorank.errors import InputError
+from lorank.tables.delimited import sniff
 
 LITERATURE = "the code of Bahadori, Yu and Liu (https://github.com/Eng-RSMY/MultiSourceTemporal, folder data)"
 
@@ -51,10 +52,10 @@ Element = Literal["tavg", "tmax", "tmin", "prcp"]
 def gas(
     variable: str = "CO2",
     folder: Folder | None = None,
-    normalisation: Normalisation = "none",
+    normalisation: str = "none",
     months: int | None = 144,
 ) -> StationData:
-    """Monthly greenhouse gases and weather at 125 places of North America.
+    """Monthly greenhouse gases and weather at 125 locations of North America.
 
     From `NA-1990-2002-Monthly.csv`, also as .gz.
 
@@ -63,7 +64,8 @@ def gas(
     variable : a column of the file: CO2, CH4, CO, H2, WET, CLD, VAP, PRE, FRS, DTR, TMN, TMP, TMX, GLO, ETR,
         ETRN, DIR, UV.
     folder : where the file is; see `lorank.datasets.location`.
-    normalisation : "none", "zscore" or "anomaly"; see `normalise`. It sees only the months asked for.
+    normalisation : a name such as "none", "zscore-rows" or "anomalies-trend"; see `normalise`. It sees only the months
+        asked for.
     months : how many from January 1990; the paper's 1990-2001 are 144, None is all 156.
 
     References
@@ -71,41 +73,38 @@ def gas(
     A. C. Lozano et al., "Spatial-temporal causal modeling for climate change attribution", KDD 2009.
     """
     path = find(GAS, folder)
-    with open_bytes(path) as stream:
-        header, _, lines = stream.read().partition(b"\n")
-    names = header.decode().strip().split(",")
+    table = sniff(path, ",", header=True)
+    names = list(table.columns)
     _check_variable(variable, names[4:])
     if names[:4] != ["YEAR", "MONTH", "LAT", "LONG"]:
         raise InputError(f"{path.name} must begin with the columns YEAR, MONTH, LAT, LONG; it has {names[:4]}.")
-    dtype = np.dtype([("year", "i8"), ("month", "i8"), ("lat", "f8"), ("lon", "f8"), ("value", "f8")])
-
-    def parse(lines: bytes) -> npt.NDArray[Any]:
-        # `NA`, the file's word for missing, stands alone in its field.
-        return text.table(lines.replace(b",NA", b",nan"), dtype, (0, 1, 2, 3, names.index(variable)), ",")
-
-    rows = text.parsed(parse, lines, 2, path.name, f"a line of {len(names)} numbers or NA")
-    # Places keep the order in which they come, which is that of `gas_anomalies`.
-    pairs, first, place = np.unique(rows[["lat", "lon"]], return_index=True, return_inverse=True)
+    types = {0: np.int64, 1: np.int64, 2: np.float64, 3: np.float64, names.index(variable): np.float64}
+    batches = [[column.to_numpy(zero_copy_only=False) for column in batch.columns] for batch in table.batches(types)]
+    if not batches:
+        raise InputError(f"{path} has a header and no lines; get the file again.")
+    year, month_of_year, lat, lon, value = (np.concatenate(column) for column in zip(*batches))
+    # Locations keep the order in which they come, which is that of `gas_anomalies`.
+    pairs, first, location = np.unique(np.column_stack([lat, lon]), axis=0, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
-    pairs, place = pairs[np.argsort(first)], rank[place.reshape(-1)]
-    month = (rows["year"] - 1970) * 12 + rows["month"] - 1
+    pairs, location = pairs[np.argsort(first)], rank[location.reshape(-1)]
+    month = (year - 1970) * 12 + month_of_year - 1
     start, end = int(month.min()), int(month.max())
-    values = np.full((pairs.size, end - start + 1), np.nan)
-    if np.unique(place * values.shape[1] + month - start).size < rows.size:
-        raise InputError(f"{path.name} has two lines for the same place and month; get the file again.")
-    values[place, month - start] = rows["value"]
+    values = np.full((len(pairs), end - start + 1), np.nan)
+    if np.unique(location * values.shape[1] + month - start).size < value.size:
+        raise InputError(f"{path.name} has two lines for the same location and month; get the file again.")
+    values[location, month - start] = value
     station = np.array([f"{lat:g},{lon:g}" for lat, lon in pairs])
     time = np.arange(start, end + 1).astype("datetime64[M]")
     units = GAS_UNITS.get(variable, "as in the file")
-    measured = StationData(values, pairs["lat"].copy(), pairs["lon"].copy(), station, time, variable, units)
+    measured = StationData(values, pairs[:, 0].copy(), pairs[:, 1].copy(), station, time, variable, units)
     return normalise(measured.first(months), normalisation)
 
 
 def gas_anomalies(variable: str = "CO2", folder: Folder | None = None, months: int | None = 144) -> StationData:
-    """GAS as the spatio-temporal literature uses it: 125 places, 17 variables (no UV), nothing missing.
+    """GAS as the spatio-temporal literature uses it: 125 locations, 17 variables (no UV), nothing missing.
 
     From `gas_p17.mat`, which its authors call `climateP17.mat`. Values are anomalies, in standard
-    deviations of each place over all 156 months. Parameters as for `gas`.
+    deviations of each location over all 156 months. Parameters as for `gas`.
 
     References
     ----------

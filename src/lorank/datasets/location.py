@@ -1,21 +1,17 @@
-"""Where the data files are: the one place that looks for them, opens them and, if asked, downloads them.
+"""Where the data files are: the one module that looks for them and, if asked, downloads them.
 
 No data comes with lorank. Files are looked for in the `folder` a loader is given, else in the folder that the
-environment variable `LORANK_DATA` names, else in the user's cache (`~/.cache/lorank`).
+environment variable `LORANK_DATA` names, else in the user's cache folder (`~/.cache/lorank` on Linux).
 """
 
 from __future__ import annotations
 
-import gzip
 import os
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
 
 from lorank.errors import InputError
+from lorank.files import cache_folder
 
 Folder = str | os.PathLike[str]
 
@@ -49,7 +45,7 @@ def data_folder(folder: Folder | None = None) -> Path:
             origin = "folder=" if folder else "LORANK_DATA"
             raise InputError(f"The data folder {path} (from {origin}) does not exist; create it or name another.")
         return path
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lorank"
+    return cache_folder()
 
 
 def find_all(source: Source, folder: Folder | None = None, fetch: bool = False) -> list[Path]:
@@ -70,28 +66,6 @@ def find_all(source: Source, folder: Folder | None = None, fetch: bool = False) 
 def find(source: Source, folder: Folder | None = None, fetch: bool = False) -> Path:
     """The file of a source; the last by name (the newest version) where several match."""
     return find_all(source, folder, fetch)[-1]
-
-
-@contextmanager
-def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
-    """A file's bytes, unpacked if it is .gz; of a .zip, those of the file `member` in any folder of it."""
-    if path.suffix == ".gz":
-        with gzip.open(path, "rb") as stream:
-            yield cast(IO[bytes], stream)
-    elif path.suffix == ".zip":
-        try:
-            archive = zipfile.ZipFile(path)
-        except zipfile.BadZipFile:
-            raise InputError(f"{path} is not a whole zip archive; download it again.") from None
-        with archive:
-            names = [name for name in archive.namelist() if name.rsplit("/", 1)[-1] == member]
-            if not names:
-                raise InputError(f"{path} holds no file called {member}; download it again.")
-            with archive.open(names[0]) as stream:
-                yield stream
-    else:
-        with path.open("rb") as stream:
-            yield stream
 
 
 def _fetch(source: Source, base: Path) -> Path:

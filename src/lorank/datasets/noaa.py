@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lorank.datasets import text
 from lorank.errors import InputError
 from lorank.types import Array
+
+T = TypeVar("T")
 
 MISSING = -9999
 WIDTH = 124  # station (11), blank, year (4), then twelve times value (6) and three flags
@@ -45,7 +46,7 @@ def read_stations(path: Path) -> Stations:
             np.array([float(line[21:30]) for line in kept]),
         )
 
-    return text.parsed(parse, path.read_bytes(), 1, path.name, "a station's id, latitude and longitude")
+    return _parsed(parse, path.read_bytes(), path.name, "a station's id, latitude and longitude")
 
 
 def data_files(paths: list[Path], ending: str) -> Iterator[tuple[str, bytes]]:
@@ -85,7 +86,7 @@ def read_years(lines: bytes, name: str, unit: float) -> YearLines:
         station = _words(characters[:, :11]).astype("U11")
         return YearLines(station, _words(characters[:, 12:16]).astype(np.int64), np.where(good, values * unit, np.nan))
 
-    return text.parsed(parse, lines, 1, name, "a station, a year and twelve values with flags")
+    return _parsed(parse, lines, name, "a station, a year and twelve values with flags")
 
 
 def by_month(stations: Stations, years: list[YearLines]) -> tuple[Stations, npt.NDArray[np.datetime64], Array]:
@@ -115,3 +116,28 @@ def by_month(stations: Stations, years: list[YearLines]) -> tuple[Stations, npt.
 def _words(characters: Array) -> Array:
     """Bytes (..., width) as texts (...)."""
     return np.ascontiguousarray(characters).view(f"S{characters.shape[-1]}")[..., 0]
+
+
+def _parsed(parse: Callable[[bytes], T], lines: bytes, name: str, form: str) -> T:
+    """`parse(lines)`, whose ValueError becomes an InputError that names the first line that cannot be parsed.
+
+    `name` is the file, `form` what a line should look like.
+    """
+    number = 1
+    try:
+        return parse(lines)
+    except ValueError:
+        suspects = lines.split(b"\n")
+    # Bisection: the good half is parsed and dropped, so that finding the line costs about as much as one more
+    # parse.
+    while len(suspects) > 1:
+        half = len(suspects) // 2
+        try:
+            parse(b"\n".join(suspects[:half]))
+        except ValueError:
+            suspects = suspects[:half]
+        else:
+            suspects = suspects[half:]
+            number += half
+    text = suspects[0].decode("utf-8", "replace").strip()
+    raise InputError(f"Line {number} of {name} is {text[:60]!r}, not {form}; correct it or get the file again.")

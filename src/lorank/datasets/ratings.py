@@ -8,20 +8,21 @@ to be asked for.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-from lorank.datasets import text
-from lorank.datasets.location import Folder, Source, find, open_bytes
+from lorank.datasets.location import Folder, Source, find
 from lorank.errors import InputError
+from lorank.files import open_input
 from lorank.observations import Observations
+from lorank.tables.delimited import DelimitedFile, sniff
 from lorank.types import Array
 
 # float32 holds every half star and every score of 0..100 exactly.
-RATING = np.dtype([("row", np.int32), ("col", np.int32), ("value", np.float32)])
-SCORE = np.dtype([("item", np.int32), ("score", np.float32)])
+RATING = np.float32
+# Ids that are numbered at a time.
+BLOCK = 1 << 22
 
 MOVIELENS_100K = Source(
     "MovieLens-100K",
@@ -75,8 +76,7 @@ def movielens_100k(
     F. M. Harper and J. A. Konstan, "The MovieLens Datasets: History and Context", ACM TiiS 5(4), 2015.
     """
     path = find(MOVIELENS_100K, folder, fetch)
-    with open_bytes(path, "u.data") as stream:
-        return _observations(*_read_lines(stream, b"\t", path.name), dtype)
+    return _observations(*_read_lines(path, "\t", "u.data"), dtype)
 
 
 def movielens_1m(
@@ -99,7 +99,7 @@ def movielens_1m(
         return Observations.from_coo(
             matrix.row, matrix.col, matrix.data.astype(dtype), shape=matrix.shape, row_ids=users
         )
-    return _read_dat(path, dtype)
+    return _observations(*_read_lines(path, "::", "ratings.dat"), dtype)
 
 
 def movielens_10m(
@@ -110,7 +110,7 @@ def movielens_10m(
     From `ratings.dat` (`user::movie::rating::time`), alone or in `ml-10m.zip`. Parameters and source as for
     `movielens_100k`.
     """
-    return _read_dat(find(MOVIELENS_10M, folder, fetch), dtype)
+    return _observations(*_read_lines(find(MOVIELENS_10M, folder, fetch), "::", "ratings.dat"), dtype)
 
 
 def movietweetings(
@@ -128,9 +128,7 @@ def movietweetings(
     CrowdRec at RecSys 2013.
     """
     path = find(MOVIETWEETINGS, folder, fetch)
-    with open_bytes(path, "ratings.dat") as stream:
-        rows, cols, values = _read_lines(stream, b"::", path.name)
-    return _observations(rows, cols, values, dtype, imdb=True)
+    return _observations(*_read_lines(path, "::", "ratings.dat"), dtype, imdb=True)
 
 
 def yahoo_music(folder: Folder | None = None, *, dtype: npt.DTypeLike = np.float64) -> Observations:
@@ -154,10 +152,7 @@ def yahoo_music(folder: Folder | None = None, *, dtype: npt.DTypeLike = np.float
     validation = paths[0].with_name("validationIdx1.txt")
     if paths[0].name == "trainIdx1.txt" and validation.exists():
         paths.append(validation)
-    parts = []
-    for path in paths:
-        with open_bytes(path) as stream:
-            parts.append(_read_grouped(stream, path.name))
+    parts = [_read_grouped(path) for path in paths]
     rows, cols, values = parts[0] if len(parts) == 1 else (np.concatenate(column) for column in zip(*parts))
     del parts
     return _observations(rows, cols, values, dtype)
@@ -185,57 +180,56 @@ def standardise(train: Observations, *others: Observations) -> tuple[tuple[Obser
     return tuple(part.with_values(values) for part, values in zip(parts, scaled)), (mean, deviation)
 
 
-def _read_dat(path: Path, dtype: npt.DTypeLike) -> Observations:
-    with open_bytes(path, "ratings.dat") as stream:
-        return _observations(*_read_lines(stream, b"::", path.name), dtype)
-
-
-def _read_lines(stream: IO[bytes], separator: bytes, name: str) -> tuple[Array, Array, Array]:
-    """User ids, item ids and ratings of lines `user, item, rating, ...`."""
-
-    def parse(lines: bytes) -> Array:
-        return text.table(lines.replace(separator, b"\t"), RATING, columns=(0, 1, 2))
-
-    form = separator.decode().join(("user", "item", "rating"))
-    columns: dict[str, list[Array]] = {"row": [], "col": [], "value": []}
-    for number, lines in text.blocks(stream):
-        part = text.parsed(parse, lines, number, name, repr(form))
-        for field, pieces in columns.items():
-            pieces.append(part[field].copy())
+def _read_lines(path: Path, delimiter: str, member: str) -> tuple[Array, Array, Array]:
+    """User ids, item ids and ratings of lines `user, item, rating, ...`; in a zip, of the file `member`."""
+    table = sniff(path, delimiter, header=False, member=member)
+    columns: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
+    for batch in table.batches({0: np.int32, 1: np.int32, 2: RATING}):
+        for pieces, column in zip(columns, batch.columns):
+            pieces.append(column.to_numpy(zero_copy_only=False))
     # Joining one column at a time, and letting go of its pieces, holds one column twice instead of all three.
-    rows, cols, values = (_joined(columns.pop(field)) for field in ("row", "col", "value"))
+    rows, cols, values = (_joined(pieces) for pieces in columns)
     return rows, cols, values
 
 
-def _read_grouped(stream: IO[bytes], name: str) -> tuple[Array, Array, Array]:
+def _read_grouped(path: Path) -> tuple[Array, Array, Array]:
     """User ids, item ids and scores of a KDD Cup file, in which `user|count` announces a user's ratings."""
+    table = DelimitedFile(path, "\t", tuple(str(i + 1) for i in range(_grouped_width(path))))
+    users: list[int] = []
+    counts: list[int] = []
+    starts: list[int] = []  # how many ratings come before each user's
 
-    def parse(lines: bytes) -> Array:
-        # Scores are never negative: an announcement `user|count` becomes a line like the others, with score
-        # -count.
-        return text.table(lines.replace(b"|", b"\t-"), SCORE, columns=(0, 1))
+    def announces(line: str, number: int) -> bool:
+        user, _, count = line.strip().partition("|")
+        if not (user.isdigit() and count.isdigit()):
+            return False
+        starts.append(number - 1 - len(users))
+        users.append(int(user))
+        counts.append(int(count))
+        return True
 
-    users, counts, starts, items, scores = [], [], [], [], []
-    seen = 0
-    for number, lines in text.blocks(stream):
-        part = text.parsed(parse, lines, number, name, "'user|count' or 'item<tab>score'")
-        announces = np.signbit(part["score"])
-        users.append(part["item"][announces])
-        counts.append(-part["score"][announces].astype(np.int64))
-        starts.append(seen + np.cumsum(~announces)[announces])
-        items.append(part["item"][~announces])
-        scores.append(part["score"][~announces])
-        seen += items[-1].size
-    user, count, start = _joined(users), _joined(counts), _joined(starts)
-    found = np.diff(start, append=seen)
-    if not user.size or start[0] > 0:
-        raise InputError(f"{name} does not begin with a line 'user|count'; it is no ratings file of the KDD Cup 2011.")
+    items: list[Array] = []
+    scores: list[Array] = []
+    for batch in table.batches({0: np.int32, 1: RATING}, odd_row=announces):
+        items.append(batch.column(0).to_numpy())
+        scores.append(batch.column(1).to_numpy(zero_copy_only=False))
+    seen = sum(part.size for part in items)
+    if not users or starts[0] > 0:
+        raise InputError(f"{path} does not begin with a line 'user|count'; it is no ratings file of the KDD Cup 2011.")
+    count, found = np.array(counts), np.diff(starts, append=seen)
     if (wrong := found != count).any():
         which = int(np.argmax(wrong))
         raise InputError(
-            f"{name} announces {count[which]} ratings of user {user[which]} and has {found[which]}; get the file again."
+            f"{path} announces {count[which]} ratings of user {users[which]} and has {found[which]}; "
+            "get the file again."
         )
-    return np.repeat(user, count), _joined(items), _joined(scores)
+    return np.repeat(np.array(users, np.int32), count), _joined(items), _joined(scores)
+
+
+def _grouped_width(path: Path) -> int:
+    """Columns of a line that is a rating: 2, or 4 with date and time."""
+    with open_input(path) as file:
+        return next((line.count(b"\t") + 1 for line in file if b"\t" in line), 2)
 
 
 def _joined(pieces: list[Array]) -> Array:
@@ -263,7 +257,7 @@ def _number(ids: Array) -> Array:
     ordered = np.sort(ids)
     distinct: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     del ordered
-    for start in range(0, ids.size, text.BLOCK):
-        block = ids[start : start + text.BLOCK]
+    for start in range(0, ids.size, BLOCK):
+        block = ids[start : start + BLOCK]
         block[:] = np.searchsorted(distinct, block)
     return distinct

@@ -1,4 +1,4 @@
-"""Beyond one machine, and beyond its memory: the same kernels on blocks of lines that live elsewhere.
+"""Beyond one machine, and beyond its memory: the same kernels on blocks of lines that other processes or files keep.
 
     >>> from lorank import distributed
     >>> model = distributed.fit("ratings/", row="user", col="item", value="rating", rank=20, lam=5.0, workers=2)
@@ -12,14 +12,11 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "DistributedModel": "model",
-    "ShardedModel": "sharded",
-    "fit": "fitting",
-    "is_shards": "shards",
-    "open_ray": "session",
-    "open_shards": "shards",
+    "ONE_FILE": "folder_fit",
+    "backend": "ray_backend",
+    "fit": "folder_fit",
+    "open_ray": "cluster",
     "over_ray": "problem",
-    "save_shards": "shards",
 }
 
 __all__ = sorted(_HOME)

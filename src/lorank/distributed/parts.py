@@ -7,8 +7,7 @@ not depend on the part or worker it is in, so the number of workers changes no b
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +17,10 @@ import numpy as np
 
 from lorank import kernels
 from lorank.errors import InputError
+from lorank.files import crc32, replacing
+from lorank.kernels import unlocked
 from lorank.linalg import Factors
 from lorank.observations import Lines
-from lorank.problems import solve_lines
 from lorank.types import Array
 
 # At most so many entries in a part (one line may have more), and at least so many parts where there are lines enough.
@@ -44,16 +44,11 @@ class PartFile:
     @classmethod
     def write(cls, path: Path, lines: Lines) -> PartFile:
         """Write whole or not at all, so that a task that is killed and done again leaves nothing half."""
-        checksum = 0
-        beside = path.with_suffix(f".{os.getpid()}")
-        with open(beside, "wb") as file:
-            for array in (lines.pointers, lines.values, lines.indices):
-                data = np.ascontiguousarray(array).data
-                checksum = zlib.crc32(data, checksum)
-                file.write(data)
-        os.replace(beside, path)
+        arrays = [np.ascontiguousarray(array).data for array in (lines.pointers, lines.values, lines.indices)]
+        with replacing(path, sync=False) as beside, open(beside, "wb") as file:
+            file.writelines(arrays)
         count, entries = lines.pointers.size - 1, lines.values.size
-        return cls(str(path), count, entries, lines.indices.dtype.str, lines.values.dtype.str, checksum)
+        return cls(str(path), count, entries, lines.indices.dtype.str, lines.values.dtype.str, crc32(*arrays))
 
     def read(self, check: bool = False) -> Lines:
         """The lines, memory-mapped; the checksum is looked at where asked."""
@@ -63,7 +58,7 @@ class PartFile:
             whole = np.memmap(self.path, np.uint8, "r")
         except (OSError, ValueError):
             raise InputError(f"The block {self.path} is gone or empty; fit again.") from None
-        if whole.size != expected or (check and zlib.crc32(whole.data) != self.checksum):
+        if whole.size != expected or (check and crc32(whole.data) != self.checksum):
             raise InputError(f"The block {self.path} is damaged; fit again.")
         arrays, at = [], 0
         for size, kind in sizes:
@@ -90,21 +85,6 @@ class Part:
         return Lines(*(unlocked(array) for array in (self.source.pointers, self.source.indices, self.source.values)))
 
 
-class _Unlocked:
-    """A pointer to another array's data, for numpy to wrap; it keeps that array alive."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-        address, _ = array.__array_interface__["data"]
-        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
-
-
-def unlocked(array: Array) -> Array:
-    """The same memory without the read-only mark. The kernels write to no input; numba would compile each of them anew
-    for read-only arrays, which is what shared and mapped memory looks like."""
-    return array if array.flags.writeable or not array.size else np.asarray(_Unlocked(array))
-
-
 def cut(counts: Array) -> Array:
     """Ends of parts of equal weight, from 0 to the number of lines, given the number of entries in each line."""
     work = np.concatenate([[0], np.cumsum(counts + LINE_WEIGHT)])
@@ -122,6 +102,19 @@ def parts_of(lines: Lines) -> list[Part]:
         own = Lines(lines.pointers[lo : hi + 1] - lines.pointers[lo], lines.indices[inside], lines.values[inside])
         parts.append(Part(lo, hi, inside.stop - inside.start, own))
     return parts
+
+
+def seen_lines(parts: Sequence[Part], held_out: Sequence[Part] | None) -> Iterator[tuple[int, int, Lines]]:
+    """Rows lo..hi with all of their entries, those that were held out among them: both are cut alike."""
+    others: Sequence[Part | None] = held_out or [None] * len(parts)
+    for part, other in zip(parts, others):
+        yield part.lo, part.hi, part.lines() if other is None else _merged(part.lines(), other.lines())
+
+
+def _merged(one: Lines, other: Lines) -> Lines:
+    rows, cols = np.append(one.expanded, other.expanded), np.append(one.indices, other.indices)
+    order = np.lexsort((cols, rows))
+    return Lines(one.pointers + other.pointers, cols[order], np.append(one.values, other.values)[order])
 
 
 class Block:
@@ -144,7 +137,9 @@ class Block:
         out, loss = np.empty((count, right.shape[1]), right.dtype), np.empty(count)
         for span, lines in self._each():
             own = np.ascontiguousarray(drag[span]) if drag.size else drag
-            out[span], loss[span] = solve_lines(lines, right, k, biased, offset, ridge, own, self.workers)
+            entries = (lines.pointers, lines.indices, lines.values)
+            found = kernels.solve_lines(*entries, right, k, biased, offset, ridge, own, self.workers)
+            out[span], loss[span] = found
         return out, loss
 
     def pulled(

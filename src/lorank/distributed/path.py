@@ -1,38 +1,23 @@
-"""A path of regularization weights, each fit starting from the last, that can be cut off at any sweep."""
+"""A path of regularization weights, each fit starting from the last, that can be interrupted at any sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lorank.distributed.problem import FolderProblem
-from lorank.linalg import Factors
-from lorank.solvers import Alternating, Callback, Checkpoint, Result, Stopping, solve
-from lorank.solvers.result import History, Status
+from lorank.solvers import Alternating, Callback, Checkpoint, Progress, Result, Stopping, solve
+from lorank.solvers.result import Status
+from lorank.tuning.search import Candidate, Found, Judgement, Search
+from lorank.tuning.trial_log import TrialLog
+from lorank.tuning.trials import TrialStatus
 
 # A path that is not given goes down by this factor, at most so often.
 DOWN, STEPS = 2.0, 10
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """The best fit of a path."""
-
-    result: Result
-    lam: float
-    error: float
-
-
-@dataclass(frozen=True)
-class _Reached:
-    """Factors of the last fit that is done and of the best one; how they came about is in the file's progress."""
-
-    last: Factors
-    best: Factors
 
 
 def automatic_weights(problem: FolderProblem) -> Iterator[float]:
@@ -56,76 +41,73 @@ def fit_path(
     callbacks: Sequence[Callback],
     checkpoint: Checkpoint | None,
     seed: int,
-) -> Fitted:
+) -> Found:
     """Fits from the first weight on, each from the last one's factors; the best on the held-out entries.
 
-    With `until_worse` the path ends where the held-out error rises. Beside the checkpoint of the fit that is running
-    there is a file, .path, of those that are done, so that a path that was cut off neither repeats a fit nor changes a
-    bit.
+    With `until_worse` the path ends where the held-out error rises; without held-out entries it has one fit. Beside the
+    checkpoint of the fit that is running there is a file, .path, of those that are done, so that a path that was
+    interrupted neither repeats a fit nor changes a bit.
     """
-    best: Fitted | None = None
-    start, done, spent, cut_off = None, -1, 0.0, False
-    reached = None if checkpoint is None else replace(checkpoint, path=Path(f"{checkpoint.path}.path"))
-    if reached is not None and reached.exists():
-        start, best, done, spent = _read(reached, problem(1.0))
-    for number, weight in enumerate(weights):
-        if number <= done:
-            continue
-        running = (
-            None if checkpoint is None else replace(checkpoint, fingerprint={**checkpoint.fingerprint, "step": number})
-        )
-        limit = None if stopping.max_seconds is None else max(stopping.max_seconds - spent, 0.0)
+    done = None
+    if checkpoint is not None and held_out is not None:
+        done = replace(checkpoint, path=Path(f"{checkpoint.path}.path"), seconds=0.0)
+    log = TrialLog(done)
+
+    asked = _Callbacks(callbacks)
+
+    def judge(candidate: Candidate) -> Judgement:
+        running, limit = None, None
+        if checkpoint is not None:
+            running = replace(checkpoint, fingerprint={**checkpoint.fingerprint, "step": len(log.trials)})
+        if stopping.max_seconds is not None:
+            limit = max(stopping.max_seconds - sum(trial.seconds for trial in log.trials), 0.0)
         result = solve(
             Alternating(),
-            problem(weight),
-            start=start,
+            problem(candidate.parameters["lam"]),
+            start=candidate.start,
             stopping=replace(stopping, max_seconds=limit),
             validation=held_out,
-            callbacks=callbacks,
+            callbacks=[asked] if callbacks else [],
             checkpoint=running,
             seed=seed,
         )
-        found = Fitted(result, weight, _error(result))
-        if best is None or found.error < best.error:
-            best = found
-        cut_off = was_cut_off(result)
-        if held_out is None or cut_off or (until_worse and found is not best):
-            break
-        start, spent = result.factors, spent + result.seconds
-        if running is not None and reached is not None:
-            # In this order: cut off between the two, one fit is done again.
+        if asked.to_stop or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            return Judgement(_error(result), result, TrialStatus.INTERRUPTED)
+        if done is not None and running is not None:
+            # Before the trial is logged: if the process ends between the two, one fit is done again.
             running.remove()
-            _write(reached, number, start, best, spent)
-    assert best is not None
-    if checkpoint is not None and reached is not None and held_out is not None and not cut_off:
-        reached.remove()
+        return Judgement(_error(result), result)
+
+    search = Search(judge, log)
+
+    def strategy() -> None:
+        start = None
+        for weight in weights:
+            fit = search.attempt({"lam": weight}, start)
+            if held_out is None or (until_worse and fit is not search.best):
+                return
+            start = fit.factors
+            del fit  # the log saves the factors of all fits that are referred to
+
+    found = search.run(strategy)
+    if checkpoint is not None and done is not None and not found.interrupted:
+        done.remove()
         checkpoint.remove()
-    return best
+    return found
 
 
-def was_cut_off(result: Result) -> bool:
-    """Whether a fit was ended by Ctrl-C, a callback or the time, rather than by its own rules."""
-    stopped = result.status is Status.STOPPED and not result.message.startswith("The validation error")
-    return stopped or result.status is Status.TIME_LIMIT
+class _Callbacks:
+    """The caller's callbacks, and whether one of them has asked to stop: that ends the path and not one fit alone."""
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        self.callbacks, self.to_stop = callbacks, False
+
+    def __call__(self, progress: Progress) -> bool:
+        answers = [callback(progress) for callback in self.callbacks]  # all of them are called
+        self.to_stop = any(answers)
+        return self.to_stop
 
 
 def _error(result: Result) -> float:
     errors = np.array(result.history.validation, float)
     return float(np.nanmin(errors)) if np.isfinite(errors).any() else np.inf
-
-
-def _write(file: Checkpoint, number: int, last: Factors, best: Fitted, spent: float) -> None:
-    result = best.result
-    state = _Reached(last, result.factors)
-    about = {"objective": float(result.objective), "status": result.status.name, "message": result.message}
-    about |= {"n_iter": result.n_iter, "seconds": result.seconds, "history": vars(result.history)}
-    file.save(state, state, {"number": number, "spent": spent, "lam": best.lam, "error": best.error, "result": about})
-
-
-def _read(file: Checkpoint, problem: FolderProblem) -> tuple[Factors, Fitted, int, float]:
-    nothing = Factors(np.zeros((0, 0)), np.zeros((0, 0)), problem.rank, problem.biased)
-    state, _, saved = file.load(_Reached(nothing, nothing))
-    about = saved["result"]
-    about |= {"status": Status[about["status"]], "history": History(**about["history"])}
-    best = Fitted(Result(state.best, **about), saved["lam"], saved["error"])
-    return state.last, best, saved["number"], saved["spent"]

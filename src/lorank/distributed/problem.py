@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lorank import kernels
+from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.parts import Block, Part, parts_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
@@ -29,8 +30,8 @@ class Engine(Protocol):
         """Let go of the lines."""
 
 
-class Here:
-    """The engine without any: this process, with its threads, on parts that may be larger than its memory."""
+class LocalEngine:
+    """The engine without Ray: this process, with its threads, on parts that may be larger than its memory."""
 
     def __init__(self, sides: Mapping[str, Sequence[Part]], n_jobs: int | None = None) -> None:
         workers = kernels.Workers(n_jobs)
@@ -52,14 +53,17 @@ class BlockProblem(Problem):
 
     engine: Engine = field(kw_only=True)
 
-    def solve_lines(self, factors: Factors, ridge: Array, drag: Array, transposed: bool) -> tuple[Array, Array]:
+    def ridge_regressions(
+        self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+    ) -> tuple[Array, float]:
+        full, drag = self.line_terms(factors, ridge, pull)
         side = COLS if transposed else ROWS
-        shared = (factors.right, factors.k, self.biased, factors.offset, ridge)
+        shared = (factors.right, factors.k, self.biased, factors.offset, full)
         if drag.size:
-            out, loss = self.engine.run(side, "pulled", *shared, sliced=drag)
+            left, loss = self.engine.run(side, "pulled", *shared, sliced=drag)
         else:
-            out, loss = self.engine.run(side, "solve", *shared, drag)
-        return out, loss
+            left, loss = self.engine.run(side, "solve", *shared, drag)
+        return left, float(loss.sum())
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,6 @@ def over_ray(
     threads: int = 1,
 ) -> BlockProblem:
     """The problem of observations in memory with its lines in Ray actors; inside `open_ray`."""
-    from lorank.distributed.crew import Crew, check_cluster
-
     check_cluster(observations.shape, observations.nnz, rank, observations.dtype, workers, threads)
     sides = {ROWS: parts_of(observations.by_row), COLS: parts_of(observations.by_col)}
-    return BlockProblem(observations, regularizer, rank, bias_weight, engine=Crew(sides, workers, threads))
+    return BlockProblem(observations, regularizer, rank, bias_weight, engine=RayEngine(sides, workers, threads))

@@ -3,7 +3,6 @@
 from lorank.estimators.comparison import Comparison, compare
 from lorank.estimators.completion import MatrixCompletion
 from lorank.estimators.entries import EntryRegressor
-from lorank.estimators.filling import complete
-from lorank.estimators.imputer import LowRankImputer
+from lorank.estimators.imputer import LowRankImputer, complete
 
 __all__ = ["Comparison", "EntryRegressor", "LowRankImputer", "MatrixCompletion", "compare", "complete"]

@@ -17,9 +17,10 @@ from lorank.estimators.completion import MatrixCompletion
 from lorank.observations import Observations, observe
 from lorank.registry import Method
 from lorank.results_table import Table
+from lorank.tuning.budgeted import budgeted_search
 from lorank.tuning.path import lam_max
-from lorank.tuning.record import Tell
-from lorank.tuning.search import FAILURES, search
+from lorank.tuning.search import FAILURES
+from lorank.tuning.trial_log import OnTrial
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,14 @@ class Comparison(Table):
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Error against the seconds of the chosen fit, a point for each method; saved if a path is given."""
-        from lorank.plots import COLOURS, figure
+        from matplotlib.figure import Figure
 
-        drawn, (panel,) = figure(1)
-        done = [row for row in self.rows if row["error"] is not None]
-        for index, row in enumerate(done):
-            panel.plot(row["seconds"], row["error"], "o", color=COLOURS[index % len(COLOURS)])
-            panel.annotate(
-                row["method"], (row["seconds"], row["error"]), (4, 4), textcoords="offset points", fontsize=8
-            )
+        drawn = Figure(figsize=(5.6, 4.2), layout="constrained")
+        panel = drawn.add_subplot()
+        for row in (row for row in self.rows if row["error"] is not None):
+            at = row["seconds"], row["error"]
+            panel.plot(*at, "o")
+            panel.annotate(row["method"], at, (4, 4), textcoords="offset points", fontsize=8)
         panel.set(xscale="log", xlabel="seconds of training", ylabel="test error")
         if path is not None:
             drawn.savefig(path, dpi=150)
@@ -45,7 +45,7 @@ class Comparison(Table):
 
 def compare(
     X: Any,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[Any] | None = None,
     *,
     ranks: Sequence[int] = (5, 10),
     trials: int = 32,
@@ -56,18 +56,20 @@ def compare(
     tol: float = 1e-4,
     biases: bool = False,
     n_jobs: int | None = None,
-    on_trial: Tell | None = None,
+    on_trial: OnTrial | None = None,
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
-    The search is the same for all (`lorank.tuning.search`): a logarithmic path of strengths for each rank and
+    The search is the same for all (`lorank.tuning.budgeted`): a logarithmic path of strengths for each rank and
     each value of the method's second parameter, then ever smaller steps around the best. A method that fails or runs
     out of time is a row with the reason.
 
     Parameters
     ----------
     X : anything that MatrixCompletion.fit takes
-    methods : names of the catalogue; all by default
+    methods : names, methods, regularizers or their classes, as for MatrixCompletion; the whole catalogue by default
+        What a regularizer has as its own is kept, and lam and rank are searched; for a name or a class, the other
+        parameters are searched as well.
     ranks : ranks to try, where they fit the matrix
     trials : fits for each method, at most
     budget : seconds for each method's search
@@ -89,8 +91,7 @@ def compare(
         raise InputError(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
-    names = list(registry.CATALOGUE) if methods is None else list(methods)
-    chosen = [registry.find(name) for name in names]
+    chosen = [registry.find(method) for method in (registry.CATALOGUE if methods is None else methods)]
     rest, tested = observe(X).split(test, seed)
     parts = rest.split(validation / (1 - test), seed)
     usable = [rank for rank in ranks if rank <= min(rest.shape)]
@@ -98,7 +99,7 @@ def compare(
         raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {rest.shape[0]} x {rest.shape[1]}.")
     common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
     # A method without a weight has a fit for each rank.
-    expected = [trials if method.weighted else len(usable) for method in chosen]
+    expected = [trials if method.tunes else len(usable) for method in chosen]
     rows = []
     for index, method in enumerate(chosen):
         tell = None if on_trial is None else partial(_tell, on_trial, sum(expected[:index]), sum(expected))
@@ -106,7 +107,7 @@ def compare(
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
 
 
-def _tell(on_trial: Tell, before: int, expected: int, done: int) -> None:
+def _tell(on_trial: OnTrial, before: int, expected: int, done: int) -> None:
     if before + done:
         on_trial(before + done, expected)
 
@@ -134,16 +135,16 @@ def row_of(
         if tell is not None:
             tell(done)
         done += 1
-        model = MatrixCompletion(method.name, **parameters, **common, max_seconds=seconds).fit(train)
+        model = MatrixCompletion(**method.arguments(parameters), **common, max_seconds=seconds).fit(train)
         reached = -model.score(checked)
         if reached < best_error:
             best, best_error = model, reached
         return reached
 
-    row: dict[str, Any] = {"method": method.name}
+    row: dict[str, Any] = {"method": str(method)}
     started = time.perf_counter()
     try:
-        found = search(error, method, ranks, lam_max(train, common["biases"]) / 2, trials, budget)
+        found = budgeted_search(error, method, ranks, lam_max(train, common["biases"]) / 2, trials, budget)
     except FAILURES as problem:
         row |= dict.fromkeys(("error", "validation", "rank", "seconds"))
         row |= {"search": time.perf_counter() - started, "trials": 0, "parameters": None}
@@ -151,11 +152,11 @@ def row_of(
     assert best is not None
     return row | {
         "error": -best.score(tested),
-        "validation": found.validation,
+        "validation": found.error,
         "rank": best.rank_,
         "seconds": best.result_.seconds,
         "search": found.seconds,
-        "trials": found.trials,
+        "trials": len(found.trials),
         "parameters": found.parameters,
-        "reason": f"out of time after {found.trials} of {trials} trials" if found.out_of_time else "",
+        "reason": f"out of time after {len(found.trials)} of {trials} trials" if found.out_of_time else "",
     }

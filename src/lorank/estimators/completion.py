@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from lorank import losses
 from lorank.errors import InputError
 from lorank.estimators import running
-from lorank.estimators.averaging import averaged
+from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import check_parameters, check_rank
-from lorank.kernels import Workers
+from lorank.estimators.parameters import Parameters, check_rank
 from lorank.linalg.factors import effective_rank
-from lorank.models import folding, intervals, unseen
-from lorank.observations import Observations, observe
+from lorank.models import Model, Setting
+from lorank.models.contents import contents_of
+from lorank.models.folding import refuse_mean, updated
+from lorank.models.intervals import Calibration, calibrate
+from lorank.observations import Lines, Observations, observe
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
-from lorank.solvers.gibbs import SampledResult
-from lorank.tuning.record import Tell
-from lorank.tuning.setting import AUTO, Setting
-from lorank.types import Array
+from lorank.tuning.held_out import setting_of
+from lorank.tuning.setting import AUTO
+from lorank.tuning.trial_log import OnTrial
+from lorank.tuning.trials import Trials
 
 
-class MatrixCompletion(BaseEstimator):
+class MatrixCompletion(ModelEstimator):
     """Complete a matrix from its observed entries, assuming low rank.
 
     Parameters
     ----------
-    method : str
+    method : str, Method, regularizer, or class of regularizers
         A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default. "bpmf" draws
         from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the number of
-        sweeps, and a validation set is only watched.
+        sweeps, and a validation set is only watched. Parameters of a single method are set on it, as in
+        `method=SchattenP(p=0.5)`, whose lam does not count, and any regularizer of one's own will do.
     rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
     lam : float or "auto"
@@ -47,11 +48,7 @@ class MatrixCompletion(BaseEstimator):
     theta : float or "auto", optional
         For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
-        of their own. None takes the method's default; a method without it refuses it, as for p and t.
-    p : float, optional
-        The power of Schatten-p, between 0 and 1; 1/2 or 2/3 for the factored group-sparse method.
-    t : int, optional
-        How many singular values truncated l1-2 leaves alone; less than the rank.
+        of their own. None takes the method's own; a method without it refuses it.
     loss : "squared", "huber", "logistic", or a Loss
         Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
@@ -60,9 +57,6 @@ class MatrixCompletion(BaseEstimator):
         "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
         Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
-    unseen : "error" or "bias"
-        What to predict for rows or columns that were not in the data: refuse, or offset + the bias of the side that is
-        known (the offset if none is; without biases the mean of what was observed).
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
         the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
@@ -78,15 +72,19 @@ class MatrixCompletion(BaseEstimator):
         Precision of factors and data; float32 halves the memory.
     verbose : bool
         Show a line of progress on standard error.
-    backend : "local" or "ray"
-        "ray" keeps the data in Ray actors: two of them in a Ray that is started here, or n_jobs of them in
-        the Ray that this process has joined before. The same bits come out.
+    backend : "local", "ray", or the name of one that an installed package brings
+        Where the lines of the matrix are kept. "ray" keeps them in Ray actors, in the Ray that this process has joined
+        before or in one that is started here. The same bits come out.
+    n_workers : int or None
+        Worker processes of a backend other than "local", each with n_jobs threads (one if that is None); None for two.
     row_graph, col_graph : GraphLaplacian or KernelPrior, optional
         What is known of rows or columns, by which those never observed are predicted; graph_weight multiplies both.
     graph_weight : float
 
     Attributes
     ----------
+    model_ : Model
+        What was learnt, frozen: it predicts, recommends and is saved. All attributes below are read from it.
     factors_ : (W, H)
         Balanced: W^T W = H^T H = diag(singular_values_), for the factored methods' default solver. For "bpmf" the
         best approximation of this rank to the posterior mean, which `predict` and `complete` use in full.
@@ -97,7 +95,7 @@ class MatrixCompletion(BaseEstimator):
     rank_ : int
         How many of them are above a hundredth of the largest.
     setting_ : Setting
-        lam, rank, theta and biases that it was fitted with.
+        lam, rank, theta, biases and whatever else was searched that it was fitted with.
     tuning_ : Trials
         With "auto", what was tried: a table, with `.to_frame()` and `.plot()`.
     calibration_ : Calibration or None
@@ -114,16 +112,13 @@ class MatrixCompletion(BaseEstimator):
 
     def __init__(
         self,
-        method: str = "nnfn",
+        method: Any = "nnfn",
         rank: int | str = 10,
         lam: float | str = 10.0,
         theta: float | str | None = None,
-        p: float | None = None,
-        t: int | None = None,
         loss: str | losses.Loss = "squared",
         solver: Any = "auto",
         biases: bool | str = False,
-        unseen: str = "error",
         n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -133,6 +128,7 @@ class MatrixCompletion(BaseEstimator):
         dtype: str = "float64",
         verbose: bool = False,
         backend: str = "local",
+        n_workers: int | None = None,
         row_graph: GraphLaplacian | KernelPrior | None = None,
         col_graph: GraphLaplacian | KernelPrior | None = None,
         graph_weight: float = 1.0,
@@ -141,12 +137,9 @@ class MatrixCompletion(BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
-        self.p = p
-        self.t = t
         self.loss = loss
         self.solver = solver
         self.biases = biases
-        self.unseen = unseen
         self.n_fits = n_fits
         self.tol = tol
         self.max_iter = max_iter
@@ -156,29 +149,47 @@ class MatrixCompletion(BaseEstimator):
         self.dtype = dtype
         self.verbose = verbose
         self.backend = backend
+        self.n_workers = n_workers
         self.row_graph = row_graph
         self.col_graph = col_graph
         self.graph_weight = graph_weight
 
+    @classmethod
+    def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
+        """An estimator that was fitted as this model was, to go on from it: `from_model(lorank.load(path))`.
+
+        `params` take the place of those that the model was fitted with; what its file could not hold must be given.
+        """
+        given = {**model.params, **params}
+        for name in given.keys() - set(cls._get_param_names()):
+            if given.pop(name) is not None:
+                raise InputError(f"MatrixCompletion has no parameter {name!r}; give the method with its parameters.")
+        lost = {name: what for name, what in model.lost.items() if name not in params}
+        estimator = cls(**{name: value for name, value in given.items() if name not in lost})
+        return estimator._keep(replace(model.loaded(), params=given, lost=lost))
+
     def fit(
         self,
         X: Any,
-        validation: Any = None,
+        y: Any = None,
         *,
-        start: MatrixCompletion | None = None,
+        validation: Any = None,
+        start: MatrixCompletion | Model | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
-        on_trial: Tell | None = None,
+        on_trial: OnTrial | None = None,
     ) -> MatrixCompletion:
         """Fit the observed entries of X.
 
         Parameters
         ----------
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
-        validation : the same, or a fraction of X to hold out, optional
+        y : ignored
+            There for scikit-learn, whose tools pass it.
+        validation : the same as X, or a fraction of X to hold out, optional
             Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
             what is "auto", and makes intervals possible.
-        start : MatrixCompletion, optional
+        start : MatrixCompletion or Model, optional
             A fitted model of the same shape and rank to start from; not with "auto", which finds its own.
         callbacks : functions of a Progress
             Called after each iteration; one that returns True ends the fit.
@@ -188,132 +199,110 @@ class MatrixCompletion(BaseEstimator):
         on_trial : function of (done, expected), optional
             Called after each trial of a search for what is "auto": how many are done, and about how many there will be.
         """
-        check_parameters(self)
+        if isinstance(y, (float, Observations)):
+            raise InputError(
+                "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
+            )
+        asked = self._asked()
         observations = observe(X).astype(self.dtype)
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
-        automatic = AUTO in (self.lam, self.rank, self.theta, self.biases)
-        check_fit_memory(self, observations, isinstance(validation, float) or (automatic and validation is None))
+        check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        saved = running.checkpoint_of(self, checkpoint, observations, held_out)
-        calibrated = None
-        factors = None if start is None else start.result_.summary
-        if automatic:
+        saved = running.checkpoint_of(asked, checkpoint, observations, held_out)
+        calibration, trials = None, Trials([])
+        factors = None if start is None else contents_of(start).result.summary
+        if asked.automatic:
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = running.tune(self, train, part, seed, saved, on_trial)
-            setting, self.tuning_, factors = tuned.setting, tuned.trials, tuned.result.factors
+            tuned = running.tune(asked, train, part, seed, saved, on_trial)
+            setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
-                calibrated = intervals.calibrate(factors, train, part, seed, self.n_jobs)
+                calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
-                return self._keep(train, setting, tuned.result, calibrated)
+                return self._finish(train, setting, tuned.result, calibration, trials)
         else:
-            theta = None if self.theta is None else float(self.theta)
-            setting = Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
-        results = [running.solve(self, observations, setting, factors, held_out, callbacks, saved, seed)]
+            setting = asked.setting
+        results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
-            results.append(running.solve(self, observations, setting, None, held_out, callbacks, seed=seed + more))
-        result = averaged(results)
+            results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
+        result = running.averaged(results)
         if held_out is not None:
-            calibrated = intervals.calibrate(result.factors, observations, held_out, seed, self.n_jobs)
-        return self._keep(observations, setting, result, calibrated)
+            calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
+        return self._finish(observations, setting, result, calibration, trials)
 
-    def partial_fit(self, X: Any) -> MatrixCompletion:
+    def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
         """Take in more observations of known rows and columns, and solve again from where the model stands.
 
         X is as for `fit`; a value for an entry that was observed before replaces it. Rows or columns that are new are
         refused: `fold_in` serves them, or a new fit. What was chosen by "auto" stays, and so do the intervals.
         """
-        if not hasattr(self, "result_"):
+        if not hasattr(self, "model_"):
             return self.fit(X)
-        check_parameters(self)
-        self._refuse_mean("partial_fit")
-        observations = folding.updated(self.observations_, observe(X).aligned_to(self.observations_))
-        result = running.solve(self, observations, self.setting_, self.result_.factors, seed=0)
-        return self._keep(observations, self.setting_, result, self.calibration_)
+        asked, model = self._asked(), self.model_
+        refuse_mean(model, "partial_fit")
+        model.need("loss", "row_graph", "col_graph")
+        if model.observations is None:
+            raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
+        observations = updated(model.observations, observe(X).aligned_to(model.observations))
+        result = running.solve(asked, observations, model.setting, model.result.summary, seed=0)
+        return self._finish(observations, model.setting, result, model.calibration, Trials.from_rows(model.trials))
 
-    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
-        """A fitted model of rows that were not there before (columns with axis=1), beside the columns of this one.
+    def _asked(self) -> Parameters:
+        return Parameters(**self.get_params(deep=False))
 
-        Each new row is a small regression on the factors of the columns; those do not change. X_new is as for `fit`:
-        its rows are new, its columns are known, by id where there are ids. Millions of rows at once are fine.
-        """
-        check_is_fitted(self)
-        self._refuse_mean("fold_in")
-        return folding.fold_in(self, X_new, axis)
-
-    def _refuse_mean(self, what: str) -> None:
-        if self.n_fits > 1:
-            raise InputError(f"{what} is for a single fit; this model is the mean of {self.n_fits}: use n_fits=1.")
-
-    def _keep(
+    def _finish(
         self,
         observations: Observations,
         setting: Setting,
         result: Result,
-        calibration: intervals.Calibration | None,
+        calibration: Calibration | None,
+        trials: Trials,
     ) -> MatrixCompletion:
-        factors = result.summary
-        self.observations_, self.setting_, self.result_, self.calibration_ = observations, setting, result, calibration
+        """Keep the model that came of a fit."""
         values = observations.values
-        self.mean_ = float(values.mean(dtype=np.float64))
-        self.range_ = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+        model = Model(
+            result=result,
+            setting=setting,
+            params=self.get_params(deep=False),
+            row_ids=observations.row_ids,
+            col_ids=observations.col_ids,
+            observations=observations,
+            entries=observations.nnz,
+            mean=float(values.mean(dtype=np.float64)),
+            range=(float(values.min()), float(values.max())),
+            calibration=calibration,
+            trials=tuple(trials.rows()),
+        )
+        return self._keep(model)
+
+    def _keep(self, model: Model) -> MatrixCompletion:
+        factors, result = model.result.summary, model.result
+        self.model_ = model
+        self.setting_, self.result_, self.calibration_ = model.setting, result, model.calibration
+        self.observations_ = model.observations or _no_entries(model)
+        self.mean_, self.range_ = model.mean, model.range
         self.factors_ = factors.W, factors.H
         self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = factors.singular_values()
+        self.singular_values_ = model.singular_values
         self.rank_ = effective_rank(self.singular_values_)
         self.history_ = result.history.arrays()
         self.n_iter_ = result.n_iter
+        # None of an earlier fit, if nothing was tuned in this one.
+        self.__dict__.pop("tuning_", None)
+        if model.trials:
+            self.tuning_ = Trials.from_rows(model.trials)
         return self
 
-    def predict(
-        self, rows: npt.ArrayLike, cols: npt.ArrayLike, interval: float | None = None, clip: bool = False
-    ) -> Any:
-        """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
+    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
+        """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
+        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis))
 
-        With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
-        seen, wide where rows and columns are hard to predict (`lorank.models.intervals`). With clip=True nothing
-        lies outside `range_`: no film gets six stars of five, and no value within it is missed by more.
-        """
-        check_is_fitted(self)
-        left, right = unseen.positions(self, rows, cols)
-        answers = [unseen.predict(self, left, right)]
-        if interval is not None:
-            half = intervals.half_width(self, left, right, interval)
-            answers += [answers[0] - half, answers[0] + half]
-        if clip:
-            answers = [np.clip(answer, *self.range_) for answer in answers]
-        return answers[0] if interval is None else tuple(answers)
 
-    def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
-        """Posterior standard deviation of these entries; with noise, of values that would be observed there.
-
-        Of method "bpmf": mean +- 1.645 std holds the truth 90 times in 100 if the model is right.
-        """
-        check_is_fitted(self)
-        if not isinstance(self.result_, SampledResult):
-            raise InputError(f"Method {self.method!r} has no posterior; use method='bpmf' for standard deviations.")
-        left, right = unseen.positions(self, rows, cols)
-        return self.result_.posterior.std(left, right, noise, Workers(self.n_jobs))
-
-    def complete(self) -> Array:
-        """The whole matrix as an m x n array: what was observed as it was, the rest predicted.
-
-        Refused with the size that it would take if that does not fit in memory.
-        """
-        check_is_fitted(self)
-        X = self.result_.factors.dense()
-        X[self.observations_.rows, self.observations_.cols] = self.observations_.values
-        return X
-
-    def score(self, X: Any, y: None = None) -> float:
-        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
-        check_is_fitted(self)
-        observations = observe(X).aligned_to(self.observations_)
-        loss = losses.find(self.loss)
-        predicted = self.result_.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
-        return -loss.error(predicted, loss.prepare(observations.values))
+def _no_entries(model: Model) -> Observations:
+    lines = Lines(np.zeros(model.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0, model.factors.dtype))
+    return Observations(model.shape, lines, model.row_ids, model.col_ids)

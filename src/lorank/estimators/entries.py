@@ -25,7 +25,7 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    method, rank, lam, theta, p, t, loss, solver, biases, n_fits, tol, max_iter, max_seconds, random_state, n_jobs,
+    method, rank, lam, theta, loss, solver, biases, n_fits, tol, max_iter, max_seconds, random_state, n_jobs,
     dtype
         As for MatrixCompletion. A rank above a side of the matrix that a split leaves is cut down to it.
 
@@ -42,12 +42,10 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "nnfn",
+        method: Any = "nnfn",
         rank: int | str = 10,
         lam: float | str = 10.0,
         theta: float | str | None = None,
-        p: float | None = None,
-        t: int | None = None,
         loss: str | Loss = "squared",
         solver: str = "auto",
         biases: bool | str = False,
@@ -63,8 +61,6 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         self.rank = rank
         self.lam = lam
         self.theta = theta
-        self.p = p
-        self.t = t
         self.loss = loss
         self.solver = solver
         self.biases = biases
@@ -81,7 +77,7 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         rows, cols = _pairs(X)
         observations = Observations.from_ids(rows, cols, y)
         rank = self.rank if isinstance(self.rank, str) else min(self.rank, *observations.shape)
-        params = {**self.get_params(), "rank": rank, "unseen": "bias"}
+        params = {**self.get_params(), "rank": rank}
         self.model_ = MatrixCompletion(**params).fit(observations)
         self.n_features_in_ = 2
         return self
@@ -89,7 +85,7 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Values at pairs."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict(*_pairs(X)))
+        return np.asarray(self.model_.predict(*_pairs(X), unseen="bias"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

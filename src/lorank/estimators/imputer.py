@@ -1,18 +1,21 @@
-"""LowRankImputer: NaN in, filled out, for tables in a scikit-learn pipeline."""
+"""Tables with gaps in, filled out: `complete`, and LowRankImputer for a scikit-learn pipeline."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
+from lorank.linalg.memory import check_memory
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
+from lorank.observations import dataframes as frames
 from lorank.types import Array
 
 
@@ -43,7 +46,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rank: int | str | None = None,
         lam: float | str = 1.0,
         theta: float | str | None = None,
-        method: str = "nnfn",
+        method: Any = "nnfn",
         tol: float = 1e-4,
         max_iter: int = 500,
         random_state: Any = 0,
@@ -64,8 +67,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         seen = ~np.isnan(X)
         if not seen.any():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
-        if not hasattr(registry.find(self.method).build_regularizer(lam=1.0, theta=None), "multipliers"):
-            raise InputError(f"Method {self.method!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
+        method = registry.find(self.method)
+        if not method.folds_in:
+            raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
         counts = np.maximum(seen.sum(axis=0), 1)
         self.center_ = np.where(seen, X, 0).sum(axis=0) / counts
         self.scale_ = np.sqrt((np.where(seen, X - self.center_, 0) ** 2).sum(axis=0) / counts)
@@ -89,7 +93,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._read(X, reset=False)
         observations = Observations.from_dense((X - self.center_) / self.scale_)
-        predicted = fold_in_rows(self.model_, observations).dense() * self.scale_ + self.center_
+        predicted = fold_in_rows(self.model_.model_, observations).dense() * self.scale_ + self.center_
         return np.where(np.isnan(X), predicted, X)
 
     def _read(self, X: Any, reset: bool) -> Array:
@@ -100,3 +104,19 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def complete(X: Any, **params: Any) -> Any:
+    """Fill the missing entries of X; what comes back is of the type that was given.
+
+    X is an array with NaN, a DataFrame, or a sparse matrix; params are those of MatrixCompletion. A sparse
+    matrix comes back with every entry stored, so it is for small ones: use MatrixCompletion.predict for large ones.
+    """
+    model = MatrixCompletion(**params).fit(X).model_
+    m, n = model.shape
+    if sp.issparse(X):
+        check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
+        full: Any = type(X)
+        return full(model.complete())
+    filled = model.complete()
+    return frames.like(X, filled) if hasattr(X, "columns") else filled

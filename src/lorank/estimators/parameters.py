@@ -1,45 +1,82 @@
-"""What the parameters of MatrixCompletion may be."""
+"""The parameters of a matrix completion, checked."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from lorank import registry
 from lorank.errors import InputError
-from lorank.tuning.setting import AUTO
+from lorank.losses import Loss
+from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.tuning.setting import AUTO, Setting
 
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
 
+@dataclass(frozen=True)
+class Parameters:
+    """What `MatrixCompletion` is asked for, under the same names; what cannot be meant is refused."""
 
-def check_parameters(model: MatrixCompletion) -> None:
-    """Refuse what cannot be meant, in a sentence that names the parameter."""
-    if model.rank != AUTO and (not isinstance(model.rank, Integral) or isinstance(model.rank, bool)):
-        raise InputError(f"rank must be a whole number or 'auto'; got {model.rank!r}.")
-    for name in ("lam", "theta", "p", "t", "tol", "graph_weight"):
-        value = getattr(model, name)
-        optional = name in ("theta", "p", "t") and value is None
-        automatic = name in ("lam", "theta") and value == AUTO
-        if not (optional or automatic or isinstance(value, Real)):
-            raise InputError(f"{name} must be a number; got {value!r}.")
-    if isinstance(model.biases, str) and model.biases != AUTO:
-        raise InputError(f"biases must be True, False or 'auto'; got {model.biases!r}.")
-    if model.unseen not in ("error", "bias"):
-        raise InputError(f"unseen must be 'error' or 'bias'; got {model.unseen!r}.")
-    if not isinstance(model.n_fits, Integral) or model.n_fits < 1:
-        raise InputError(f"n_fits must be a whole number of at least 1; got {model.n_fits!r}.")
-    if not model.tol >= 0:
-        raise InputError(f"tol must not be negative; got {model.tol}.")
-    if not isinstance(model.max_iter, Integral) or model.max_iter < 1:
-        raise InputError(f"max_iter must be a whole number of at least 1; got {model.max_iter!r}.")
-    if model.max_seconds is not None and not model.max_seconds > 0:
-        raise InputError(f"max_seconds must be positive; got {model.max_seconds}.")
-    if model.n_jobs == 0:
-        raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
-    if np.dtype(model.dtype) not in (np.float32, np.float64):
-        raise InputError(f"dtype must be 'float32' or 'float64'; got {model.dtype!r}.")
+    method: Any
+    rank: Any
+    lam: Any
+    theta: Any
+    loss: str | Loss
+    solver: Any
+    biases: bool | str
+    n_fits: int
+    tol: float
+    max_iter: int
+    max_seconds: float | None
+    random_state: Any
+    n_jobs: int | None
+    dtype: Any
+    verbose: bool
+    backend: str
+    n_workers: int | None
+    row_graph: GraphLaplacian | KernelPrior | None
+    col_graph: GraphLaplacian | KernelPrior | None
+    graph_weight: float
+
+    def __post_init__(self) -> None:
+        if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool)):
+            raise InputError(f"rank must be a whole number or 'auto'; got {self.rank!r}.")
+        for name in ("lam", "theta", "tol", "graph_weight"):
+            value = getattr(self, name)
+            optional = name == "theta" and value is None
+            automatic = name in ("lam", "theta") and value == AUTO
+            if not (optional or automatic or isinstance(value, Real)):
+                raise InputError(f"{name} must be a number; got {value!r}.")
+        if isinstance(self.biases, str) and self.biases != AUTO:
+            raise InputError(f"biases must be True, False or 'auto'; got {self.biases!r}.")
+        if not isinstance(self.n_fits, Integral) or self.n_fits < 1:
+            raise InputError(f"n_fits must be a whole number of at least 1; got {self.n_fits!r}.")
+        if not self.tol >= 0:
+            raise InputError(f"tol must not be negative; got {self.tol}.")
+        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
+            raise InputError(f"max_iter must be a whole number of at least 1; got {self.max_iter!r}.")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise InputError(f"max_seconds must be positive; got {self.max_seconds}.")
+        if self.n_jobs == 0:
+            raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
+        if self.n_workers is not None and (not isinstance(self.n_workers, Integral) or self.n_workers < 1):
+            raise InputError(f"n_workers must be a whole number of at least 1; got {self.n_workers!r}.")
+        if np.dtype(self.dtype) not in (np.float32, np.float64):
+            raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
+
+    @property
+    def automatic(self) -> bool:
+        """Whether anything is to be tuned."""
+        searched = any(isinstance(value, str) for value in (self.lam, self.rank, self.theta, self.biases))
+        return searched or bool(registry.find(self.method).automatic)
+
+    @property
+    def setting(self) -> Setting:
+        """What is asked for where nothing is to be tuned."""
+        theta = None if self.theta is None else float(self.theta)
+        return Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
 
 
 def check_rank(rank: int, shape: tuple[int, int]) -> None:

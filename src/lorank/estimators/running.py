@@ -1,93 +1,101 @@
-"""From an estimator's parameters to a problem and a solver, and what comes of them."""
+"""From parameters to a problem and a solver, on the backend that is asked for, and what comes of them."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from lorank import losses, registry, solvers
 from lorank.errors import InputError
-from lorank.estimators.backends import opened
-from lorank.estimators.parameters import check_rank
-from lorank.estimators.progress import ProgressLine
+from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.progress import FitProgress
+from lorank.files import crc32
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.solvers import Callback, Checkpoint, Result, Stopping
-from lorank.solvers.gibbs import BPMF
+from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.tuning import path as tuning
-from lorank.tuning.record import Tell
+from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared
-
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
-
+from lorank.tuning.trial_log import OnTrial
 
 # Parameters that may change when a fit goes on from a checkpoint.
-LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "verbose", "unseen")
+LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "n_workers", "verbose")
+# Packages name their backends here: functions of (problem, solver, n_workers) that give the problem, its lines kept
+# elsewhere, for the time of a `with` block.
+BACKENDS = "lorank.backends"
+LOCAL = "local"
+
+Backend = Callable[[Problem, Any, int | None], AbstractContextManager[Problem]]
 
 
 def checkpoint_of(
-    model: MatrixCompletion, path: str | Path | None, observations: Observations, held_out: Observations | None
+    asked: Parameters, path: str | Path | None, observations: Observations, held_out: Observations | None
 ) -> Checkpoint | None:
     """The checkpoint of a fit at this path, which knows what is fitted to what."""
     if path is None:
         return None
-    about = {name: value for name, value in model.get_params().items() if name not in LIMITS}
+    about = {name: value for name, value in vars(asked).items() if name not in LIMITS}
+    about["method"] = str(registry.find(asked.method))
     about["data"] = f"{observations!r} {_checksum(observations)}"
     about["validation"] = None if held_out is None else f"{held_out!r} {_checksum(held_out)}"
     return Checkpoint(Path(path), about)
 
 
 def _checksum(observations: Observations) -> int:
-    return zlib.crc32(observations.values.data, zlib.crc32(observations.cols.data))
+    return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
 
 
-def build_problem(model: MatrixCompletion, observations: Observations, setting: Setting) -> Problem:
-    """The problem that the model's parameters state, with what is tuned taken from the setting."""
+def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:
+    """The problem that the parameters state, with what is tuned taken from the setting."""
     check_rank(setting.rank, observations.shape)
-    loss = losses.find(model.loss)
-    method = registry.find(model.method)
-    regularizer = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
-    sides = (None if side is None else side.scaled(model.graph_weight) for side in (model.row_graph, model.col_graph))
+    loss = losses.find(asked.loss)
+    method = registry.find(asked.method)
+    regularizer = method.build_regularizer(setting.lam, **setting.of_method)
+    sides = (None if side is None else side.scaled(asked.graph_weight) for side in (asked.row_graph, asked.col_graph))
     shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
-    return Problem(shown, regularizer, rank, weight, model.n_jobs, loss, *sides)
+    return Problem(shown, regularizer, rank, weight, asked.n_jobs, loss, *sides)
 
 
-def build_solver(model: MatrixCompletion) -> Any:
-    """The solver that the model names, or the method's own for what it is asked."""
-    sides = tuple(side for side in (model.row_graph, model.col_graph) if side is not None)
-    return registry.find(model.method).build_solver(model.solver, sides)
+def build_solver(asked: Parameters) -> Solver:
+    """The solver that is named, or the method's own for what it is asked."""
+    sides = tuple(side for side in (asked.row_graph, asked.col_graph) if side is not None)
+    return registry.find(asked.method).build_solver(asked.solver, sides)
 
 
 def tune(
-    model: MatrixCompletion,
+    asked: Parameters,
     train: Observations,
     held_out: Observations,
     seed: int,
     checkpoint: Checkpoint | None = None,
-    tell: Tell | None = None,
-) -> tuning.Tuned:
+    on_trial: OnTrial | None = None,
+) -> Found:
     """Choose whatever is "auto"."""
-    seconds = None if model.max_seconds is None else model.max_seconds / 2
-    wanted = tuning.wanted(registry.find(model.method), model.lam, model.rank, model.theta, model.biases)
-    held_out = prepared(held_out, losses.find(model.loss))
-    solver = build_solver(model)
-    if isinstance(solver, BPMF):
-        raise InputError(f"Method {model.method!r} draws its own weights: give it a rank and biases, not 'auto'.")
+    seconds = None if asked.max_seconds is None else asked.max_seconds / 2
+    method = registry.find(asked.method)
+    if method.samples:
+        raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
+    space = tuning.Space.of(method, asked.lam, asked.rank, asked.theta, asked.biases)
+    held_out = prepared(held_out, losses.find(asked.loss))
+    solver = build_solver(asked)
 
     def problem(observations: Observations, setting: Setting) -> Problem:
-        return build_problem(model, observations, setting)
+        return build_problem(asked, observations, setting)
 
     with one_blas_thread():
-        return tuning.tune(wanted, problem, solver, train, held_out, seed, seconds, checkpoint, tell)
+        return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
 
 
 def solve(
-    model: MatrixCompletion,
+    asked: Parameters,
     observations: Observations,
     setting: Setting,
     start: Factors | None,
@@ -97,19 +105,51 @@ def solve(
     seed: int | None = None,
 ) -> Result:
     """Fit once."""
-    problem = build_problem(model, observations, setting)
-    solver = build_solver(model)
-    shared: dict[str, Any] = {
-        "start": start,
-        "validation": None if held_out is None else prepared(held_out, problem.pointwise),
-        "callbacks": [*callbacks, ProgressLine(model.max_iter)] if model.verbose else callbacks,
-        "checkpoint": checkpoint,
-        "seed": seed,
-    }
-    if isinstance(solver, BPMF):
-        limits: dict[str, Any] = {"sweeps": model.max_iter, "max_seconds": model.max_seconds, "n_jobs": model.n_jobs}
-        limits["graphs"] = problem.added(False), problem.added(True)
-        return solver.sample(observations, setting.rank, biases=setting.biases, **limits, **shared)
-    stopping = Stopping(model.tol, model.max_iter, model.max_seconds)
-    with opened(model.backend, registry.find(model.method), model.solver, problem) as placed:
-        return solvers.solve(solver, placed, stopping=stopping, **shared)
+    problem = build_problem(asked, observations, setting)
+    solver = build_solver(asked)
+    with find_backend(asked.backend)(problem, solver, asked.n_workers) as distributed:
+        return solvers.solve(
+            solver,
+            distributed,
+            start=start,
+            stopping=Stopping(asked.tol, asked.max_iter, asked.max_seconds),
+            validation=None if held_out is None else prepared(held_out, problem.pointwise),
+            callbacks=[*callbacks, FitProgress(asked, samples=solver.samples)] if asked.verbose else callbacks,
+            checkpoint=checkpoint,
+            seed=seed,
+        )
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of this name: "local", or one that an installed package declares as an entry point."""
+    if name == LOCAL:
+        return lambda problem, solver, n_workers: nullcontext(problem)
+    found = {point.name: point for point in entry_points(group=BACKENDS)}
+    if name not in found:
+        raise InputError(f"Unknown backend {name!r}; there are {', '.join([LOCAL, *sorted(found)])}.")
+    backend: Backend = found[name].load()
+    return backend
+
+
+def averaged(results: Sequence[Result]) -> Result:
+    """The average of several fits, which is itself a low-rank matrix; history and objective are those of the first.
+
+    Fits from different random starts err in different places; the mean of s of them errs less than each. As factors,
+
+        1/s sum_i W_i H_i^T = [W_1 ... W_s] [H_1 ... H_s]^T / s,
+
+    of rank s k. What is averaged may be regularized less than what stands alone: on MovieLens-1M at rank 10 the best
+    single weight is about 13, and five fits are better at 10 than at 12 (0.773 and 0.774).
+    """
+    if len(results) == 1:
+        return results[0]
+    parts = [result.factors for result in results]
+    root = parts[0].dtype.type(np.sqrt(len(parts)))
+    W, H = (np.hstack(sides) / root for sides in ([part.W for part in parts], [part.H for part in parts]))
+    if parts[0].biased:
+        row_bias, col_bias = (np.mean(b, axis=0) for b in zip(*((part.row_bias, part.col_bias) for part in parts)))
+        factors = Factors.of(W, H, row_bias, col_bias, float(np.mean([part.offset for part in parts])))
+    else:
+        factors = Factors.of(W, H)
+    seconds = sum(result.seconds for result in results)
+    return replace(results[0], factors=factors, seconds=seconds, message=f"Mean of {len(parts)} fits.")

@@ -5,17 +5,17 @@ Each takes its own few settings, all of which are tried on the validation places
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from lorank.observations import Observations
 from lorank.side_information import KernelPrior
+from lorank.spatial.kriging import Kriging, same_places
 from lorank.types import Array
 
 Setting = Mapping[str, Any]
@@ -45,7 +45,7 @@ def nearest(points: Array, train: Observations) -> Dense:
     places, values, known = _table(train)
     apart = cdist(points, points[places])
     out = np.zeros(train.shape)
-    for months, have in _patterns(known):
+    for months, have in same_places(known):
         closest = have[apart[:, have].argmin(axis=1)]
         out[:, months] = values[np.ix_(closest, months)]
     return Dense(out)
@@ -59,15 +59,10 @@ def inverse_distance(points: Array, train: Observations, power: float) -> Dense:
 
 
 def kriging(points: Array, train: Observations, kernel: Any, length: float, nugget: float) -> Dense:
-    """Simple kriging: K_all,have (K_have,have + nugget I)^-1 times the month's values; 0 where no place has it."""
-    places, values, known = _table(train)
-    prior = KernelPrior(points, kernel, length)
-    K = prior.covariance(points[places], points[places]) + nugget * np.eye(places.size)
-    coefficients = np.zeros_like(values)
-    for months, have in _patterns(known):
-        factor = scipy.linalg.cho_factor(K[np.ix_(have, have)])
-        coefficients[np.ix_(have, months)] = scipy.linalg.cho_solve(factor, values[np.ix_(have, months)])
-    return Dense(prior.covariance(points, points[places]) @ coefficients)
+    """Simple kriging of each month, with noise of variance nugget; 0 where no place has it."""
+    values = np.full(train.shape, np.nan)
+    values[train.rows, train.cols] = train.values
+    return Dense(Kriging.fit(KernelPrior(points, kernel, length, nugget), values).at(points))
 
 
 def _table(train: Observations) -> tuple[Array, Array, Array]:
@@ -77,17 +72,6 @@ def _table(train: Observations) -> tuple[Array, Array, Array]:
     rows = np.searchsorted(places, train.rows)
     values[rows, train.cols], known[rows, train.cols] = train.values, True
     return places, values, known
-
-
-def _patterns(known: Array) -> Iterator[tuple[Array, Array]]:
-    """Months that the same places have, and the positions of those places; months that none has are left out."""
-    groups: dict[bytes, list[int]] = {}
-    for month, have in enumerate(known.T):
-        groups.setdefault(have.tobytes(), []).append(month)
-    for months in groups.values():
-        have = np.flatnonzero(known[:, months[0]])
-        if have.size:
-            yield np.array(months), have
 
 
 def _grid(**options: tuple[Any, ...]) -> tuple[Setting, ...]:

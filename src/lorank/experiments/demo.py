@@ -1,18 +1,22 @@
-"""The main job on data that it makes itself: complete the paper's synthetic matrix in several ways."""
+"""The demo: the paper's synthetic matrix, completed by several methods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lorank import plots
 from lorank.datasets import SyntheticProblem, synthetic
 from lorank.estimators import MatrixCompletion
+from lorank.results_table import Cell, Table
 from lorank.solvers import Progress
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What is compared: its name, its method and its solver; Algorithm 1 as the paper has it, but for momentum.
 METHODS = {
@@ -46,9 +50,12 @@ def least_squares_nmse(entries: int, m: int, rank: int, noise: float) -> float:
 
 
 def run_demo(
-    m: int = 1000, seed: int = 0, said: Callable[[Run], None] = lambda run: None
+    m: int = 1000, seed: int = 0, advance: Callable[[float, float], None] = lambda done, of: None
 ) -> tuple[SyntheticProblem, list[Run]]:
-    """Fit each method at the true rank 5 and at rank 10, with the weight that the validation set likes best."""
+    """Fit each method at the true rank 5 and at rank 10, with the weight that has the least validation error.
+
+    `advance` is called with the number of runs that are done, and that of all.
+    """
     problem = synthetic(m=m, seed=seed)
     for method, solver in METHODS.values():  # compile first: it happens once on a machine, and is not compared
         MatrixCompletion(method, rank=2, solver=solver, max_iter=3, tol=1.0, random_state=seed).fit(problem.train)
@@ -56,7 +63,7 @@ def run_demo(
     for rank in (5, 10):
         for name in METHODS:
             runs.append(_best_run(problem, name, rank, seed))
-            said(runs[-1])
+            advance(len(runs), 2 * len(METHODS))
     return problem, runs
 
 
@@ -86,10 +93,25 @@ def _best_run(problem: SyntheticProblem, name: str, rank: int, seed: int) -> Run
     )
 
 
-def draw_demo(problem: SyntheticProblem, runs: list[Run], path: Path) -> None:
-    """Three panels: NMSE against time, spectra against the truth, shrinkage of every regularizer."""
-    from lorank import plots
+def table_of(runs: list[Run], m: int) -> Table:
+    """The runs on an m x m matrix as a table."""
+    rows = [
+        {
+            "method": run.name,
+            "rank": run.rank,
+            "lam": run.lam,
+            "NMSE": Cell(f"{run.nmse:.4f}", run.nmse),
+            "rank found": run.found_rank,
+            "seconds": Cell(f"{run.seconds:.3f}", run.seconds),
+            "iterations": run.iterations,
+        }
+        for run in runs
+    ]
+    return Table(rows, f"Completing a {m} x {m} matrix of rank 5 from noisy entries")
 
+
+def draw_demo(problem: SyntheticProblem, runs: list[Run]) -> Figure:
+    """Three panels: NMSE against time, spectra against the truth, shrinkage of every regularizer."""
     m, k = problem.W.shape
     drawn, (errors, spectra, shrinkage) = plots.figure(3)
     curves = {f"{run.name}, rank {run.rank}": run.curve for run in runs}
@@ -100,4 +122,4 @@ def draw_demo(problem: SyntheticProblem, runs: list[Run], path: Path) -> None:
     spectra.set_title("singular values found with rank 10 allowed", fontsize=10)
     plots.draw_shrinkage(shrinkage, plots.shrinkage_examples())
     shrinkage.set_title("shrinkage, all tuned to be zero up to 5", fontsize=10)
-    drawn.savefig(path, dpi=130)
+    return drawn

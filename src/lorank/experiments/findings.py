@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from lorank.experiments.entries import REFERENCE
+from lorank.experiments.methods import REFERENCE
+from lorank.experiments.report_tables import written
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import CONFIDENCE, Line, comparable
-from lorank.experiments.tables import written
 
 # Relative difference of an error from the paper's that is worth a sentence.
 NOTABLE = 0.05

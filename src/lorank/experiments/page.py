@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from lorank.experiments.figures import Chart
-from lorank.experiments.tables import NOTE, Table
+from lorank.experiments.report_tables import NOTE, ResultTable
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Section:
 
     name: str
     title: str
-    tables: Sequence[Table]
+    tables: Sequence[ResultTable]
     charts: Sequence[Chart]
     findings: Sequence[str]
 
@@ -60,25 +60,24 @@ def _section(section: Section) -> str:
     )
 
 
-def _kind(table: Table, index: int) -> str:
-    return ' class="note"' if table.columns[index] == NOTE else ""
+def _kind(column: str) -> str:
+    return ' class="note"' if column == NOTE else ""
 
 
-def _table(table: Table) -> str:
+def _table(table: ResultTable) -> str:
+    """A table whose columns the script sorts by, from the numbers behind its cells."""
     table = table.without_empty_columns()
     head = "".join(
-        f'<th scope="col" aria-sort="none"{_kind(table, index)}><button type="button">{escape(column)}</button></th>'
-        for index, column in enumerate(table.columns)
+        f'<th scope="col" aria-sort="none"{_kind(column)}><button type="button">{escape(column)}</button></th>'
+        for column in table.columns
     )
     body = []
-    for numbers in table.lines:
+    for row in table.rows:
         cells = []
-        for index, cell in enumerate(numbers):
+        for index, (column, cell) in enumerate(row.items()):
             value = "" if cell.value is None else f' data-value="{cell.value!r}"'
             text = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
-            cells.append(
-                f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}{_kind(table, index)}>{text}</td>"
-            )
+            cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}{_kind(column)}>{text}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="scroll"><table id="{escape(table.name)}"><caption>{escape(table.title)}</caption>'

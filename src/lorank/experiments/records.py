@@ -7,7 +7,6 @@ at most one torn one at the end, which the next run cuts off.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from lorank.errors import InputError
 from lorank.experiments.settings import Cell, Suite
+from lorank.files import sha256
 
 Row = dict[str, Any]
 
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 def fingerprint(cell: Cell) -> str:
     """Short digest of the settings of a cell."""
     text = json.dumps(cell.settings, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return sha256(text.encode())[:12]
 
 
 def read(path: Path) -> dict[str, Row]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lorank.experiments import figures, tables
+from lorank.experiments import figures, report_tables
 from lorank.experiments.findings import ALWAYS, findings, floor_check
 from lorank.experiments.machine import describe
 from lorank.experiments.page import Section, render
 from lorank.experiments.records import Row
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line, summarise
+from lorank.files import replacing
 
 README = """# The paper's experiments, run again
 
@@ -51,8 +51,8 @@ def write_report(
     progress = f"{len(done)} cells recorded, {sum(row['status'] == 'ok' for row in done)} of them without remark."
     files = {
         "tables.md": _markdown(sections, machine, progress),
-        "tables.tex": tables.latex(everything),
-        "tables.csv": tables.as_csv(everything),
+        "tables.tex": report_tables.latex(everything),
+        "tables.csv": report_tables.as_csv(everything),
         "report.html": render(sections, machine, ALWAYS, progress),
         "README.md": README.format(command=command, progress=progress, **_origin(done), machine=_list(machine)),
     }
@@ -69,7 +69,7 @@ def _section(suite: Suite, rows: list[Row]) -> Section:
     summary = summarise(suite, rows)
     charts = figures.convergence(suite, rows) + figures.ablation(suite, summary)
     said = _floors(suite, rows, summary) + findings(suite, summary) if summary else []
-    return Section(suite.name, suite.title, tables.build(suite, summary), charts, said)
+    return Section(suite.name, suite.title, report_tables.build(suite, summary), charts, said)
 
 
 def _floors(suite: Suite, rows: list[Row], summary: Mapping[str, list[Line]]) -> list[str]:
@@ -87,7 +87,7 @@ def _markdown(sections: Sequence[Section], machine: Mapping[str, str], progress:
     for section in sections:
         parts.append(f"## {section.title}")
         if section.tables:
-            parts.append(tables.markdown(section.tables))
+            parts.append(report_tables.markdown(section.tables))
         parts += [f"![{chart.title}](figures/{chart.name}.svg)" for chart in section.charts]
         if section.findings:
             parts.append("Where it differs from the paper, and why:")
@@ -115,6 +115,5 @@ def _origin(rows: Sequence[Row]) -> dict[str, str]:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all: a run may be killed here too."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")

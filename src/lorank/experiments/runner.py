@@ -16,22 +16,23 @@ from typing import Any
 from lorank import __version__
 from lorank.experiments.machine import describe
 from lorank.experiments.records import Records, Row, fingerprint
+from lorank.experiments.run_cell import run_cell
 from lorank.experiments.settings import Cell
 
 # A server process that has loaded everything, compiled code too, forks a fresh process for each cell in milliseconds.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["lorank.experiments.warmth"])
+_processes.set_forkserver_preload(["lorank.experiments.precompile"])
 
-Said = Callable[[int, int, Row], None]
-Begun = Callable[[int, int, Cell], None]
+OnEnd = Callable[[int, int, Row], None]
+OnBegin = Callable[[int, int, Cell], None]
 
 
 def run(
     cells: Sequence[Cell],
     path: Path,
     folder: Path | None = None,
-    said: Said = lambda done, of, row: None,
-    begun: Begun = lambda done, of, cell: None,
+    on_end: OnEnd = lambda done, of, row: None,
+    on_begin: OnBegin = lambda done, of, cell: None,
 ) -> None:
     """Run those cells of which the file has no record yet.
 
@@ -40,21 +41,21 @@ def run(
     cells : what to run.
     path : the file of records.
     folder : where data files are; see `lorank.datasets.location`.
-    said : called with (cells done, cells in all, the record) after each cell.
-    begun : called with (cells done, cells in all, the cell) before each.
+    on_end : called with (cells done, cells in all, the record) after each cell.
+    on_begin : called with (cells done, cells in all, the cell) before each.
     """
     stamp = {"versions": _versions(), "machine": describe()["processor"]}
     with Records(path) as records:
         waiting = [cell for cell in cells if not records.is_done(cell)]
         done = len(cells) - len(waiting)
         for cell in waiting:
-            begun(done, len(cells), cell)
+            on_begin(done, len(cells), cell)
             row = _name(cell) | stamp | _finite(_in_own_process(cell, folder))
             before = records.rows.get(cell.key, {})
             if row["status"] != "skipped" or any(before.get(same) != row[same] for same in ("reason", "fingerprint")):
                 records.append(row)
             done += 1
-            said(done, len(cells), row)
+            on_end(done, len(cells), row)
 
 
 def _name(cell: Cell) -> Row:
@@ -79,7 +80,7 @@ def _finite(row: Row) -> Row:
 
 
 def _in_own_process(cell: Cell, folder: Path | None) -> Row:
-    """What the cell says, or why it said nothing."""
+    """The record of the cell, or why it has none."""
     ours, theirs = _processes.Pipe(duplex=False)
     process = _processes.Process(target=_work, args=(cell, folder, theirs), daemon=True)
     process.start()
@@ -100,8 +101,6 @@ def _in_own_process(cell: Cell, folder: Path | None) -> Row:
 
 
 def _work(cell: Cell, folder: Path | None, answer: Connection[Any, Any]) -> None:
-    from lorank.experiments.cells import run_cell
-
     threading.Thread(target=_end_with_parent, daemon=True).start()
     answer.send(run_cell(cell, folder))
     answer.close()

@@ -18,7 +18,7 @@ class Entry:
     method : name in the catalogue, or in `baselines`.
     fixed : parameters of MatrixCompletion that are not searched.
     shapes : values of the method's second parameter to search; None for those that the catalogue lists.
-    sides : what the places of the rows may be used for, one of them searched; see `tasks.Places.side`.
+    sides : what the places of the rows may be used for, one of them searched; see `data.Places.side`.
     graph_weights : where the search for the graph's weight starts; empty for a prior, whose weight is lam.
     """
 
@@ -44,7 +44,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What is fitted: a name, the kind that `tasks.load` knows, its parameters, and the ranks that are searched.
+    """What is fitted: a name, the kind that `data.load` knows, its parameters, and the ranks that are searched.
 
     `group` is the table it belongs to, `published` the paper's column beside it, if it has not the same name.
     `timing_only` data are simulated: nothing is tuned, and no error is reported. `budget` is in place of the suite's.

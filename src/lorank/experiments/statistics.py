@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lorank.experiments.entries import REFERENCE
+from lorank.experiments.methods import REFERENCE
 from lorank.experiments.published import PUBLISHED, Published
 from lorank.experiments.records import Row
 from lorank.experiments.settings import Dataset, Suite

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lorank.errors import InputError
-from lorank.experiments.entries import (
+from lorank.experiments.methods import (
     BIASED,
     CLIMATE,
     CLIMATE_FACTORED,

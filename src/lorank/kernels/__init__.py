@@ -6,11 +6,10 @@ lines: a line is a row of the row-major copy of the data, or a column of the col
 one kernel called twice. Lines are independent: the same bits come out for any number of threads.
 """
 
-from lorank.kernels.alignment import aligned_zeros
 from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
-from lorank.kernels.grams import gram_lines
-from lorank.kernels.lines import GRAM_BLOCK, gram_blocks, multiply_lines, predict_pairs, solve_lines
+from lorank.kernels.lines import GRAM_BLOCK, gram_blocks, gram_lines, multiply_lines, predict_pairs, solve_lines
+from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.sampling import sample_lines, spread_pairs
 from lorank.kernels.simd import LANES
@@ -34,4 +33,5 @@ __all__ = [
     "solve_lines",
     "spread_pairs",
     "transpose",
+    "unlocked",
 ]

@@ -7,8 +7,8 @@ up in their order at the end: the same bits for any number of threads.
 
 import numpy as np
 
-from lorank.kernels.alignment import aligned_zeros
 from lorank.kernels.compiling import inlined, kernel
+from lorank.kernels.memory import aligned_zeros
 from lorank.kernels.parallel import Workers
 from lorank.kernels.simd import LANES, fma, load, multiply, store, total, totals
 

@@ -7,6 +7,8 @@ factor is its line's bias and the model is offset + own bias + other bias + <own
 import numpy as np
 
 from lorank.kernels.compiling import kernel
+from lorank.kernels.memory import aligned_zeros
+from lorank.kernels.parallel import Workers
 from lorank.kernels.simd import (
     LANES,
     add,
@@ -149,8 +151,8 @@ def half_squares(gram, w, p, lane):
 
 
 @kernel
-def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
-    """Least squares of every line: (F_i' F_i + ridge) w_i = F_i' o_i + pull_i, F_i the features it has seen.
+def _solve_range(pointers, indices, values, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
+    """Least squares of the lines lo to hi: (F_i' F_i + ridge) w_i = F_i' o_i + pull_i, F_i the features it has seen.
 
     ridge (p, p), p = k + biased; pull (lines, k), or (0, 0) for none. Writes w_i into out and half the sum of squared
     residuals at w_i into loss, which the normal equations give for nothing.
@@ -177,6 +179,33 @@ def solve_lines(pointers, indices, values, features, k, biased, offset, ridge, p
             for a in range(p):
                 out[first + lane, a] = right[a * LANES + lane]
             loss[first + lane] = half_squares(grams[lane], right, p, lane)
+
+
+def solve_lines(
+    pointers, indices, values, features, k: int, biased: bool, offset: float, ridge, pull, workers: Workers
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge regressions of all lines on the features of the other side: the padded factor, and each line's loss.
+
+    ridge (p, p), p = k + biased; pull (lines, k) or empty. The same bits however lines are cut into blocks.
+    """
+    count = pointers.size - 1
+    out, loss = aligned_zeros((count, features.shape[1]), features.dtype), np.empty(count)
+    args = (pointers, indices, values, features, k, biased, features.dtype.type(offset), ridge, pull, out, loss)
+    work = {"work_per_entry": (k + 1) * (k + 2) / 2, "work_per_line": k**3 / 6 + k**2}
+    workers.run(_solve_range, pointers, *args, **work)
+    return out, loss
+
+
+@kernel
+def gram_lines(pointers, indices, values, features, k, out, lo, hi):
+    """out_i = [F_i, o_i]' [F_i, o_i], lower triangle, for the features F_i (padded, no bias) that line i has seen.
+
+    For half-steps in which lines depend on each other: out (lines, q, q), whose row k holds F_i' o_i and, at column k,
+    o_i' o_i.
+    """
+    block = np.zeros((BLOCK, features.shape[1]), features.dtype)
+    for i in range(lo, hi):
+        line_gram(pointers, indices, values, features, k, False, features.dtype.type(0), i, block, out[i])
 
 
 @kernel

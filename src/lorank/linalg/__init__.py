@@ -1,7 +1,7 @@
 """Low-rank factors, the operator low rank + sparse, and its truncated SVD."""
 
-from lorank.linalg.balance import Frame, balance
-from lorank.linalg.factors import Factors, pad, padded_width
+from lorank.linalg.balance import Frame, accurate_balance, balance
+from lorank.linalg.factors import Factors, effective_rank, narrowed, pad, padded_width, without_biases
 from lorank.linalg.operators import SparsePlusLowRank
 from lorank.linalg.truncated import TruncatedSVD, truncated_svd
 
@@ -10,8 +10,12 @@ __all__ = [
     "Frame",
     "SparsePlusLowRank",
     "TruncatedSVD",
+    "accurate_balance",
     "balance",
+    "effective_rank",
+    "narrowed",
     "pad",
     "padded_width",
     "truncated_svd",
+    "without_biases",
 ]

@@ -47,8 +47,7 @@ def balance(GW: Array, GH: Array) -> Frame:
     L = E d, from eigenvectors and roots of the eigenvalues of GW rather than Cholesky's: a Gram summed in float32 may
     have eigenvalues a little under zero.
     """
-    if not (np.isfinite(GW).all() and np.isfinite(GH).all()):
-        raise FloatingPointError("Factors that are not finite have no balanced frame.")
+    _check_finite(GW, GH)
     # numpy's LAPACK calls rather than scipy's: a tenth of the overhead, which is what counts for a k x k matrix.
     d, E = np.linalg.eigh(GW)
     # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
@@ -58,3 +57,26 @@ def balance(GW: Array, GH: Array) -> Frame:
     D = np.maximum(D, DEAD**2 * D[-1] if D[-1] > 0 else 1.0)
     root = D**0.25
     return Frame((E / d) @ (V * root), L @ (V / root), root**2)
+
+
+def accurate_balance(GW: Array, GH: Array) -> Frame:
+    """The same frame as `balance`, with singular values accurate to the rounding of the largest.
+
+    `balance` takes them as roots of eigenvalues, so that those below 1e-8 of the largest are lost. Here they are those
+    of L^T R with GW = L L^T and GH = R R^T: small in both factors, they are small here without a root of what was
+    rounded. It takes an SVD more, and is for the last digits of a solution in which directions die.
+    """
+    _check_finite(GW, GH)
+    (d, E), (g, F) = np.linalg.eigh(GW), np.linalg.eigh(GH)
+    eps = np.finfo(np.float64).eps
+    # What is not invertible is only kept from being divided by: its singular value stays as small as it is.
+    d = np.sqrt(np.maximum(d, eps * d[-1] if d[-1] > 0 else 1.0))
+    U, sigma, _ = np.linalg.svd((E * d).T @ (F * np.sqrt(np.maximum(g, 0.0))))
+    U, sigma = U[:, ::-1], sigma[::-1]
+    root = np.sqrt(np.maximum(sigma, eps * sigma[-1] if sigma[-1] > 0 else 1.0))
+    return Frame((E / d) @ (U * root), (E * d) @ (U / root), sigma)
+
+
+def _check_finite(GW: Array, GH: Array) -> None:
+    if not (np.isfinite(GW).all() and np.isfinite(GH).all()):
+        raise FloatingPointError("Factors that are not finite have no balanced frame.")

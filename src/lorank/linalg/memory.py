@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from lorank.errors import MemoryLimitError
 
-# Where the system tells: how much is free, in which groups this process is, and what those may use.
-MEMINFO, OWN_GROUPS, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+# Where Linux tells in which control groups this process is, and what those may use; psutil does not look there.
+OWN_GROUPS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 
 def check_memory(needed: int, what: str, advice: str = "predict the entries that you need instead") -> None:
     """Refuse what would not fit into the memory that is free now."""
     free = free_memory()
-    if free is not None and needed > free:
+    if needed > free:
         raise MemoryLimitError(
             f"{what} would take {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; {advice}."
         )
 
 
-def free_memory() -> int | None:
-    """Bytes that this process can have without swapping or being killed; None where the system does not tell.
+def free_memory() -> int:
+    """Bytes that this process can have without swapping or being killed.
 
     The least of what the machine has and what is left of the limit of each control group (a container's, a batch
     job's) that the process is in; files that are only cached count as free.
     """
-    machine = _numbers(MEMINFO).get("MemAvailable:")
-    return min(_left_in_groups(), default=None) if machine is None else min([machine * 1024, *_left_in_groups()])
+    return min([psutil.virtual_memory().available, *_left_in_groups()])
 
 
 def _left_in_groups() -> Iterator[int]:

@@ -2,71 +2,82 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from lorank import losses, registry
+from lorank import registry
 from lorank.errors import InputError
 from lorank.linalg import Factors, Frame
+from lorank.models.contents import Contents
 from lorank.observations import Observations, observe
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
 from lorank.solvers import History, Result, Status
 from lorank.types import Array
 
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
+M = TypeVar("M", bound=Contents)
 
 # Majorizing steps towards a new row under a loss that is not squared.
 STEPS = 50
 
 
-def fold_in(model: MatrixCompletion, X_new: Any, axis: int) -> MatrixCompletion:
-    """A fitted model of new rows (axis 0) or columns (axis 1); the other side is the fitted model's."""
+def fold_in(model: M, X_new: Any, axis: int) -> M:
+    """A model of new rows (axis 0) or columns (axis 1); the other side is the fitted model's."""
     if axis not in (0, 1):
         raise InputError(f"axis is 0 for new rows or 1 for new columns; got {axis!r}.")
-    observations, fitted = observe(X_new), model.observations_
+    refuse_mean(model, "fold_in")
+    model = model.loaded()
+    observations = observe(X_new)
     if axis == 1:
-        observations, fitted = observations.transposed(), fitted.transposed()
-    what = "column" if axis == 0 else "row"
-    observations = _beside(observations, fitted.shape[1], fitted.col_ids, what)
+        observations = observations.transposed()
+    ids = (model.row_ids, model.col_ids)
+    observations = _beside(observations, model.shape[1 - axis], ids[1 - axis], ("column", "row")[axis])
     factors = fold_in_rows(model, observations, transposed=axis == 1)
     if axis == 1:
         observations, factors = observations.transposed(), factors.transposed()
-    what = ("rows", "columns")[axis]
-    message = f"{factors.shape[axis]} {what} folded into a model of {fitted.shape[0]}."
-    result = Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History())
-    new = copy(model)
-    calibration = model.calibration_ and model.calibration_.for_new(axis, factors.shape[axis])
-    mean, extent = model.mean_, model.range_
-    new._keep(observations.astype(factors.dtype), model.setting_, result, calibration)
-    new.mean_, new.range_ = mean, extent
-    return new
+    # What is known of the rows beside their entries does not go with new ones.
+    params = {name: value for name, value in model.params.items() if name != ("row_graph", "col_graph")[axis]}
+    message = f"{factors.shape[axis]} {('rows', 'columns')[axis]} folded into a model of {model.shape[axis]}."
+    return replace(
+        model,
+        result=Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History()),
+        params=params,
+        row_ids=observations.row_ids,
+        col_ids=observations.col_ids,
+        observations=observations.astype(factors.dtype),
+        entries=observations.nnz,
+        calibration=model.calibration and model.calibration.for_new(axis, factors.shape[axis]),
+        sigma=None,
+    )
 
 
-def fold_in_rows(model: MatrixCompletion, observations: Observations, transposed: bool = False) -> Factors:
+def refuse_mean(model: Contents, what: str) -> None:
+    """Refuse what only a single fit can do."""
+    fits = model.params.get("n_fits", 1)
+    if fits > 1:
+        raise InputError(f"{what} is for a single fit; this model is the mean of {fits}: use n_fits=1.")
+
+
+def fold_in_rows(model: Contents, observations: Observations, transposed: bool = False) -> Factors:
     """Factors whose rows are new ones, regressed on the fitted factors of the columns (of X^T when transposed).
 
     Row i: (H_i^T H_i + M) w_i = H_i^T o_i with M the regularizer's multiplier at the fitted factors, which is the
     equation that the rows of the fit itself satisfy: a training row comes back as it was, up to the tolerance.
     """
-    fitted = model.result_.factors
-    fitted = fitted.transposed() if transposed else fitted
-    setting = model.setting_
-    method = registry.find(model.method)
-    regularizer: Any = method.build_regularizer(setting.lam, theta=setting.theta, p=model.p, t=model.t)
-    loss = losses.find(model.loss)
+    fitted = model.factors.transposed() if transposed else model.factors
+    regularizer, loss = model.regularizer(), model.loss
+    if not registry.find(model.params["method"]).folds_in:
+        raise InputError(f"Method {model.method!r} cannot take in new rows or columns; fit all of them together.")
     prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
-    problem = Problem(prepared, regularizer, fitted.k, setting.bias_weight, model.n_jobs, loss)
+    problem = Problem(prepared, regularizer, fitted.k, model.setting.bias_weight, model.n_jobs, loss)
     frame = problem.frame(fitted)
     ridge = frame.for_left(_multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
     # For the squared loss the first step is the solution; others are reached by majorizing steps.
     for _ in range(1 if problem.squared else STEPS):
-        folded = replace(folded, left=problem.solve_left(folded, ridge)[0])
+        folded = replace(folded, left=problem.ridge_regressions(folded, ridge)[0])
     problem.workers.close()
     return folded
 

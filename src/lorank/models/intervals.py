@@ -21,21 +21,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import norm
 
-from lorank import losses
 from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.solvers.gibbs import SampledResult
+from lorank.solvers import Posterior
 from lorank.types import Array
-
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
 
 PRIOR = 5.0
 # Newton steps of the regression, and the ridge that keeps it still when there are few entries to learn it from.
@@ -75,12 +70,12 @@ class Calibration:
 
     def scale(self, rows: Array, cols: Array) -> Array:
         """s_ij at positions, -1 for unseen rows and columns."""
-        return self.row_scale[rows] * self.col_scale[cols]
+        return np.asarray(self.row_scale[rows], np.float64) * self.col_scale[cols]
 
     def for_new(self, axis: int, lines: int) -> Calibration:
         """The calibration for new rows (axis 0) or columns (1), which are taken as middling ones."""
         sides = [self.row_scale, self.col_scale]
-        sides[axis] = np.full(lines + 1, np.exp(np.log(sides[axis][:-1]).mean()))
+        sides[axis] = np.full(lines + 1, np.exp(np.log(sides[axis][:-1], dtype=np.float64).mean()))
         return Calibration(sides[0], sides[1], self.ratios, self.count)
 
 
@@ -113,23 +108,22 @@ def calibrate(
     return Calibration(row_scale, col_scale, kept, int(ratios.size))
 
 
-def half_width(model: MatrixCompletion, rows: Array, cols: Array, level: float) -> Array:
-    """Half the width of each interval."""
+def half_width(
+    rows: Array, cols: Array, level: float, posterior: Posterior | None, calibration: Calibration | None
+) -> Array:
+    """Half the width of each interval: by the posterior if there is one, or else by the calibration."""
     if not 0 < level < 1:
         raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
-    if isinstance(losses.find(model.loss), losses.Logistic):
-        raise InputError("There are no intervals for classes: the logistic loss predicts their probability already.")
-    if isinstance(model.result_, SampledResult):
+    if posterior is not None:
         if (rows < 0).any() or (cols < 0).any():
             raise InputError("The posterior says nothing of rows or columns that it has not seen; leave them out.")
-        std = model.result_.posterior.std(rows, cols, noise=True)
+        std = posterior.std(rows, cols, noise=True)
         return np.asarray(norm.ppf((1 + level) / 2) * std, std.dtype)
-    if model.calibration_ is None:
+    if calibration is None:
         raise InputError(
             "Intervals need entries that the model has not seen: fit it with validation=0.1, or with lam='auto'."
         )
-    calibration = model.calibration_
-    return (calibration.quantile(level) * calibration.scale(rows, cols)).astype(model.result_.factors.dtype)
+    return calibration.quantile(level) * calibration.scale(rows, cols)
 
 
 def _difficulty(index: Array, squares: Array, size: int) -> Array:

@@ -1,4 +1,4 @@
-"""Ids, observations and posterior draws as few plain arrays, and back."""
+"""Ids, observations, side information and posterior draws as few plain arrays, and back, every part of it checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from datetime import date, datetime
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Lines, Observations
-from lorank.solvers.gibbs.posterior import Posterior
+from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.solvers import Posterior
 from lorank.types import Array
 
+# The arrays of a sparse matrix, in the order in which scipy takes them.
+SPARSE = ("data", "indices", "indptr")
 # How an id of a Python type is written as text, and read again.
 _TAGS: dict[str, tuple[type, Any, Any]] = {
     "s": (str, str, str),
@@ -81,25 +85,34 @@ def pack_observations(observations: Observations, arrays: dict[str, Array]) -> N
     """Put entries into `arrays`, each in the smallest type that holds it exactly."""
     arrays["seen.counts"] = _small(np.diff(observations.by_row.pointers))
     arrays["seen.cols"] = _small(observations.cols)
-    values = observations.values
-    # Ratings in half stars are exact in two bytes.
+    arrays["seen.values"] = observations.values.astype(exact_type(observations.values))
+
+
+def exact_type(values: Array) -> np.dtype[Any]:
+    """The smallest type that holds these numbers exactly: ratings in half stars are exact in two bytes."""
     with np.errstate(over="ignore"):
         exact = (short for short in (np.float16, np.float32) if np.array_equal(values.astype(short), values))
-        arrays["seen.values"] = values.astype(next(exact, values.dtype))
+        return np.dtype(next(exact, values.dtype))
 
 
 def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> Lines:
-    """The entries that `pack_observations` put away, checked: compiled code trusts every index it is given."""
+    """The entries that `pack_observations` put away."""
     counts, cols, values = (arrays[f"seen.{part}"] for part in ("counts", "cols", "values"))
-    if counts.shape != (shape[0],) or counts.dtype.kind not in "iu" or cols.dtype.kind not in "iu":
+    if counts.shape != (shape[0],) or counts.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
-    pointers = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return checked_lines(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), cols, values, shape, dtype)
+
+
+def checked_lines(pointers: Array, cols: Array, values: Array, shape: tuple[int, int], dtype: np.dtype[Any]) -> Lines:
+    """Rows with their entries, checked: compiled code trusts every index it is given."""
+    if pointers.shape != (shape[0] + 1,) or cols.dtype.kind not in "iu":
+        raise ValueError("its entries do not go with its factors")
     if (np.diff(pointers) < 0).any() or not pointers[-1] == cols.size == values.size:
         raise ValueError("its entries are damaged")
     cols = cols.astype(np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64)
     if cols.size:
         starts = np.zeros(cols.size, bool)
-        starts[pointers[:-1][counts > 0]] = True
+        starts[pointers[:-1][np.diff(pointers) > 0]] = True
         ascending = np.diff(cols, prepend=-1) > 0
         if cols.min() < 0 or cols.max() >= shape[1] or not (ascending | starts).all():
             raise ValueError("its entries are damaged")
@@ -107,6 +120,38 @@ def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype:
     if not np.isfinite(values).all():
         raise ValueError("its entries are not finite")
     return Lines(pointers, cols, values)
+
+
+def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] | None:
+    """Put a graph or kernel prior into `arrays`; None if it is of a kind that cannot be put away."""
+    if type(side) is KernelPrior:
+        arrays[f"{name}.points"] = np.asarray(side.points)
+        plain = {"length": float(side.length), "nugget": float(side.nugget), "weight": float(side.weight)}
+        return {"kind": "kernel", "kernel": side.kernel, **plain}
+    if type(side) is not GraphLaplacian:
+        return None
+    if side.sparse:
+        arrays |= {f"{name}.{part}": getattr(side.matrix, part) for part in SPARSE}
+    else:
+        arrays[f"{name}.matrix"] = side.matrix
+    return {"kind": "graph", "weight": float(side.weight)}
+
+
+def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> GraphLaplacian | KernelPrior:
+    """The graph or kernel prior that `pack_side` put away."""
+    given = dict(about)
+    side: GraphLaplacian | KernelPrior
+    if given.pop("kind") == "kernel":
+        side = KernelPrior(arrays[f"{name}.points"].astype(np.float64), **given)
+    elif f"{name}.matrix" in arrays:
+        side = GraphLaplacian(arrays[f"{name}.matrix"], float(given["weight"]))
+    else:
+        matrix = sp.csr_array(tuple(arrays[f"{name}.{part}"] for part in SPARSE), shape=(size, size))
+        matrix.check_format(full_check=True)
+        side = GraphLaplacian(matrix, float(given["weight"]))
+    if side.size != size:
+        raise ValueError(f"its graph has {side.size} nodes for {size} rows or columns")
+    return side
 
 
 def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, Any]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.metrics import ndcg_score
 
 from lorank.errors import InputError
+from lorank.models.contents import Contents
 from lorank.models.recommending import top_columns
 from lorank.observations import Observations
 
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
-
 
 def ranking_scores(
-    model: MatrixCompletion,
+    model: Contents,
     test: Observations,
     k: int = 10,
     relevant: float | None = None,
@@ -33,7 +30,7 @@ def ranking_scores(
 
     Parameters
     ----------
-    model : MatrixCompletion, fitted, with its data
+    model : Model, with its data
     test : Observations in the rows and columns of the model (`Observations.aligned_to`)
 
     References
@@ -42,7 +39,7 @@ def ranking_scores(
     """
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")
-    wanted = test.subset(test.values >= (model.mean_ if relevant is None else relevant))
+    wanted = test.subset(test.values >= (model.mean if relevant is None else relevant))
     counts = np.diff(wanted.by_row.pointers)
     rows = np.flatnonzero(counts)
     if not rows.size:
@@ -52,11 +49,10 @@ def ranking_scores(
     n = test.shape[1]
     pairs = wanted.rows.astype(np.int64) * n + wanted.cols
     done = 0
-    for _, best, there in top_columns(model, rows, k, seen=False, advance=advance):
-        block = rows[done : done + len(best)]
+    for block, scores, best in top_columns(model, rows, k, seen=False, advance=advance):
         found = block[:, None] * n + best
         places = np.minimum(np.searchsorted(pairs, found), pairs.size - 1)
-        right[done : done + len(best), : best.shape[1]] = there & (pairs[places] == found)
+        right[done : done + len(best), : best.shape[1]] = np.isfinite(scores) & (pairs[places] == found)
         done += len(best)
     hits = right[:, :k].sum(axis=1)
     # What was missed stands behind the k places, where it counts for the best order only.

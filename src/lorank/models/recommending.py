@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from lorank.errors import InputError
+from lorank.models.contents import Contents, contents_of
 from lorank.types import Array
 
-if TYPE_CHECKING:
-    from lorank.estimators.completion import MatrixCompletion
-
-# Scores that are held at once: rows are taken in blocks of about this many entries, 32 MB in float64.
-BLOCK = 1 << 22
+# Rows are compared with so many columns at a time, in blocks of about so many scores; and the rows of a block may have
+# so many seen entries: 32 MB each in float64.
+TILE, BLOCK, SEEN_AT_ONCE = 1 << 14, 1 << 22, 1 << 22
 
 
 class Ranking(NamedTuple):
@@ -27,18 +25,18 @@ class Ranking(NamedTuple):
 
 
 def recommend(
-    model: MatrixCompletion,
+    model: Any,
     rows: Any = None,
     n: int = 10,
     *,
     seen: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> Ranking:
-    """The n columns with the highest predictions for each row.
+    """The n columns with the highest predictions for each row, as one table.
 
     Parameters
     ----------
-    model : MatrixCompletion, fitted
+    model : Model, or a fitted estimator
     rows : ids (positions if the data had no ids); None for all rows, in their order
     n : how many for each row; fewer where not so many are left
     seen : bool
@@ -47,105 +45,159 @@ def recommend(
 
     Notes
     -----
-    Rows are done in blocks: W_block H^T is formed, what was seen is taken out, and the n best are selected and sorted,
-    in O(columns * (rank + 1)) a row and memory that does not grow with the number of rows.
+    Rows are done in blocks and columns in tiles: W_block H_tile^T is formed, what was seen is taken out, and the n best
+    so far are selected, in O(columns * (rank + 1)) a row and memory that does not grow with rows or columns.
     """
-    check_is_fitted(model)
+    parts = list(rankings(model, rows, n, seen=seen, advance=advance))
+    return Ranking(*(np.concatenate(column) for column in zip(*parts)))
+
+
+def rankings(
+    model: Any,
+    rows: Any = None,
+    n: int = 10,
+    *,
+    seen: bool = False,
+    advance: Callable[[int], None] | None = None,
+) -> Iterator[Ranking]:
+    """The tables of `recommend` for one block of rows after another, for answers that are larger than memory."""
+    contents = contents_of(model)
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
-    observations = model.observations_
-    positions = np.arange(observations.shape[0]) if rows is None else find_rows(model, rows)
-    if not positions.size:
+    positions = range(contents.shape[0]) if rows is None else contents.find(rows, 0)
+    if not len(positions):
         raise InputError("Give at least one row to recommend for.")
-    found, cols, scores = [], [], []
-    start = 0
-    for its_scores, best, there in top_columns(model, positions, n, seen, advance):
-        block = positions[start : start + len(best)]
-        start += len(best)
-        found.append(np.repeat(block, there.sum(axis=1)))
-        cols.append(best[there])
-        scores.append(its_scores[there])
-    names = _names(np.concatenate(found), observations.row_ids), _names(np.concatenate(cols), observations.col_ids)
-    return Ranking(*names, np.concatenate(scores))
-
-
-def find_rows(model: MatrixCompletion, rows: Any) -> Array:
-    """Positions of rows that the user names."""
-    return _positions(rows, model.observations_.row_ids, model.observations_.shape[0], "row")
+    for block, scores, best in top_columns(contents, positions, n, seen, advance):
+        there = np.isfinite(scores)
+        found = np.repeat(block, there.sum(axis=1))
+        yield Ranking(contents.names(found, 0), contents.names(best[there], 1), scores[there])
 
 
 def top_columns(
-    model: MatrixCompletion, positions: Array, n: int, seen: bool, advance: Callable[[int], None] | None = None
+    model: Contents, positions: Array | range, n: int, seen: bool, advance: Callable[[int], None] | None = None
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """For one block of rows after another: scores, columns (both a row's n best, best first) and which are there at
-    all, for a row in which nearly everything was seen has fewer than n left."""
-    if not seen and not model.observations_.nnz:
+    """For one block of rows after another: their positions, and scores and columns of each row's n best, best first.
+
+    A score is -inf where there is no column: in a row in which nearly everything was seen fewer than n are left.
+    """
+    if not seen and model.observations is None:
         raise InputError(
             "This model was saved without its data, so that what was seen is not known; "
             "save it with its data, or ask for seen columns too."
         )
-    factors, lines = model.result_.factors, model.observations_.by_row
-    columns = factors.shape[1]
-    n = min(n, columns)
-    # A bias of the columns is one more factor, next to a column of ones.
-    H = np.column_stack([factors.H, factors.col_bias]).T
-    size = max(1, BLOCK // columns)
-    counts = np.diff(lines.pointers)
-    for start in range(0, positions.size, size):
-        block = positions[start : start + size]
-        scores = np.column_stack([factors.W[block], np.ones(block.size, factors.dtype)]) @ H
-        if not seen:
-            repeats = counts[block]
-            first = np.repeat(lines.pointers[block] - np.concatenate([[0], np.cumsum(repeats)[:-1]]), repeats)
-            entries = first + np.arange(repeats.sum())
-            scores[np.repeat(np.arange(block.size), repeats), lines.indices[entries]] = -np.inf
-        best = np.argpartition(scores, columns - n, axis=1)[:, columns - n :]
-        chosen = np.take_along_axis(scores, best, 1)
-        order = np.argsort(-chosen, axis=1, kind="stable")
-        best, chosen = np.take_along_axis(best, order, 1), np.take_along_axis(chosen, order, 1)
-        left = np.isfinite(chosen)
-        rest = factors.row_bias[block] + factors.dtype.type(factors.offset)
-        yield chosen + rest[:, None], best, left
-        if advance is not None:
-            advance(block.size)
+    n = min(n, model.shape[1])
+    size = max(1, BLOCK // min(model.shape[1], TILE))
+    for start in range(0, len(positions), size):
+        yield from _block(model, np.asarray(positions[start : start + size]), n, seen, advance)
 
 
-def similar(model: MatrixCompletion, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
+def _block(
+    model: Contents, block: Array, n: int, seen: bool, advance: Callable[[int], None] | None
+) -> Iterator[tuple[Array, Array, Array]]:
+    """The best of a block of rows, in halves where they have too many entries."""
+    taken = None
+    if not seen and model.observations is not None:
+        pointers = model.observations.by_row.pointers
+        starts, counts = pointers[block], pointers[block + 1] - pointers[block]
+        if counts.sum() > SEEN_AT_ONCE and block.size > 1:
+            for half in np.array_split(block, 2):
+                yield from _block(model, half, n, seen, advance)
+            return
+        taken = np.repeat(np.arange(block.size), counts), model.observations.by_row.indices[_runs(starts, counts)]
+    yield block, *_best(model, block, n, taken)
+    if advance is not None:
+        advance(block.size)
+
+
+def was_seen(model: Contents, rows: Array, cols: Array) -> Array:
+    """Whether the model was fitted on these entries, by position; none of them if it has not kept that."""
+    found = np.zeros(rows.size, bool)
+    if model.observations is None:
+        return found
+    lines, n = model.observations.by_row, model.shape[1]
+    order = np.argsort(rows, kind="stable")
+    for start in range(0, rows.size, TILE):
+        own = order[start : start + TILE]
+        block = np.unique(rows[own])
+        starts = lines.pointers[block]
+        counts = lines.pointers[block + 1] - starts
+        known = np.repeat(block, counts) * n + lines.indices[_runs(starts, counts)]
+        found[own] = np.isin(rows[own].astype(np.int64) * n + cols[own], known)
+    return found
+
+
+def similar(model: Any, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
     """Columns that are most like a column (or rows like a row), and how much: the cosine of their factors.
 
     In the balanced frame, W^T W = H^T H = diag(sigma), a direction weighs sqrt(sigma) in a factor: directions that
     matter little in X matter little here.
     """
-    check_is_fitted(model)
+    contents = contents_of(model)
     if (row is None) == (col is None):
         raise InputError("Give either a row or a column to find its like.")
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
-    observations = model.observations_
-    if row is not None:
-        factor, ids, name, what = model.result_.factors.W, observations.row_ids, row, "row"
-    else:
-        factor, ids, name, what = model.result_.factors.H, observations.col_ids, col, "column"
-    position = int(_positions([name], ids, len(factor), what)[0])
-    lengths = np.linalg.norm(factor, axis=1)
-    if lengths[position] == 0:
-        raise InputError(f"Nothing is known of {what} {name!r}: its factor is zero.")
-    cosine = factor @ factor[position] / np.maximum(lengths * lengths[position], np.finfo(factor.dtype).tiny)
-    cosine[position] = -np.inf
-    n = min(n, cosine.size - 1)
-    best = np.argpartition(cosine, cosine.size - n - 1)[-n:] if n else np.empty(0, np.int64)
-    best = best[np.argsort(-cosine[best], kind="stable")]
-    return _names(best, ids), cosine[best]
+    axis, name = (0, row) if row is not None else (1, col)
+    factors = contents.factors if axis == 0 else contents.factors.transposed()
+    position, k = int(contents.find([name], axis)[0]), factors.k
+    own = factors.left[np.array([position])][0, :k]
+    length = np.linalg.norm(own)
+    if length == 0:
+        raise InputError(f"Nothing is known of {('row', 'column')[axis]} {name!r}: its factor is zero.")
+    best = _none(1, factors.dtype)
+    n = min(n, contents.shape[axis] - 1)
+    for start in range(0, contents.shape[axis] if n else 0, TILE):
+        lines = factors.left[start : start + TILE][:, :k]
+        lengths = np.linalg.norm(lines, axis=1)
+        cosine = lines @ own / np.maximum(lengths * length, np.finfo(factors.dtype).tiny)
+        if start <= position < start + TILE:
+            cosine[position - start] = -np.inf
+        best = _better(best, cosine[None, :], start, n)
+    return contents.names(best[1][0], axis), best[0][0]
 
 
-def _positions(names: Any, ids: Any, size: int, what: str) -> Array:
-    if ids is not None:
-        return np.asarray(ids.positions(names, what))
-    index = np.atleast_1d(np.asarray(names))
-    if index.dtype.kind not in "iu" or (index < 0).any() or (index >= size).any():
-        raise InputError(f"The data had no ids: {what}s are called by position, from 0 to {size - 1}.")
-    return index
+def _best(model: Contents, block: Array, n: int, taken: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """Scores and columns of the n best of each row of a block; `taken` are rows of the block and columns left out."""
+    factors, columns = model.factors, model.shape[1]
+    width = factors.k + factors.biased
+    left = factors.left[block]
+    rest = factors.dtype.type(factors.offset) + (left[:, factors.k] if factors.biased else 0)
+    # A bias of the columns is one more factor, next to a column of ones.
+    left = left[:, :width].copy()
+    left[:, factors.k :] = 1
+    if taken is not None and columns > TILE:
+        order = np.argsort(taken[1], kind="stable")
+        taken = taken[0][order], taken[1][order]
+    best = _none(block.size, factors.dtype)
+    for start in range(0, columns, TILE):
+        scores = left @ factors.right[start : start + TILE][:, :width].T
+        if taken is not None:
+            span = slice(None)
+            if columns > TILE:
+                span = slice(*np.searchsorted(taken[1], (start, start + TILE)).tolist())
+            scores[taken[0][span], taken[1][span] - start] = -np.inf
+        best = _better(best, scores, start, n)
+    return best[0] + np.reshape(rest, (-1, 1)), best[1]
 
 
-def _names(positions: Array, ids: Any) -> Array:
-    return positions if ids is None else np.asarray(ids.values[positions])
+def _none(rows: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    return np.empty((rows, 0), dtype), np.empty((rows, 0), np.int64)
+
+
+def _better(best: tuple[Array, Array], tile: Array, base: int, n: int) -> tuple[Array, Array]:
+    """The n best of each row, descending, of those so far and of a further tile, whose columns begin at `base`.
+
+    Earlier columns come first, so that they win ties.
+    """
+    last = tile.shape[1] - min(n, tile.shape[1])
+    chosen = np.sort(np.argpartition(tile, last, axis=1)[:, last:], axis=1)
+    scores = np.concatenate([best[0], np.take_along_axis(tile, chosen, 1)], axis=1)
+    places = np.concatenate([best[1], chosen + base], axis=1)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
+
+
+def _runs(starts: Array, counts: Array) -> Array:
+    """Positions start, start + 1, ... of runs of so many, one run after the other."""
+    first = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    return first + np.arange(counts.sum())

@@ -1,4 +1,4 @@
-"""What users call their rows and columns."""
+"""The ids by which users know rows and columns."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Identifiers:
             low, high = int(array.min()), int(array.max())
             if high - low < 4 * array.size + 1024:
                 # Dense integers are numbered by counting; sorting millions of them is many times slower.
-                place = np.zeros(high - low + 1, np.int64)
-                place[array - low] = 1
-                ids = np.flatnonzero(place) + low
-                place[ids - low] = np.arange(ids.size)
-                return cls(ids.astype(array.dtype)), place[array - low]
+                position = np.zeros(high - low + 1, np.int64)
+                position[array - low] = 1
+                ids = np.flatnonzero(position) + low
+                position[ids - low] = np.arange(ids.size)
+                return cls(ids.astype(array.dtype)), position[array - low]
         if array.dtype.kind != "O":
             ids, positions = np.unique(array, return_inverse=True)
             return cls(ids), positions.reshape(-1)
@@ -52,7 +52,7 @@ class Identifiers:
 
     @cached_property
     def _position(self) -> dict[Any, int]:
-        return {name: position for position, name in enumerate(self.values.tolist())}
+        return {name: position for position, name in enumerate(_keys(self.values))}
 
     def positions(self, names: Any, what: str) -> npt.NDArray[np.int64]:
         """Positions of names; an unknown one is an error that names it."""
@@ -65,10 +65,15 @@ class Identifiers:
     def find(self, names: Any) -> npt.NDArray[np.int64]:
         """Positions of names, -1 where unknown."""
         position = self._position
-        return np.array([position.get(name, -1) for name in _as_array(names).tolist()], np.int64)
+        return np.array([position.get(name, -1) for name in _keys(_as_array(names))], np.int64)
 
     def __len__(self) -> int:
         return int(self.values.size)
+
+
+def _keys(ids: npt.NDArray[Any]) -> list[Any]:
+    """Ids to look up; a date is the same one whatever the unit of its array."""
+    return (ids.astype("datetime64[us]") if ids.dtype.kind == "M" else ids).tolist()
 
 
 def _as_array(ids: Any) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What was seen, and where.
+"""Observed entries of a matrix: values and where they are.
 
 `Observations` keeps every observed value twice, by rows and by columns, with its position. A stored zero is an observed
 zero, NaN is missing, and a cell that is given twice is an error. Everything that lorank fits is turned into
@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from lorank import kernels
 from lorank.errors import DuplicateError, InputError
+from lorank.observations.dataframes import read_columns, read_wide
 from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
 
@@ -31,8 +33,6 @@ class Lines:
 
     def transposed(self, lines: int) -> Lines:
         """The same entries by the other direction, which has so many lines."""
-        from lorank import kernels
-
         pointers = np.zeros(lines + 1, np.int64)
         indices, values = np.empty_like(self.indices), np.empty_like(self.values)
         kernels.transpose(self.pointers, self.indices, self.values, pointers, indices, values)
@@ -46,7 +46,7 @@ class Lines:
 
 
 class Observations:
-    """Values of an m x n matrix at the positions where it was observed.
+    """The observed entries of an m x n matrix.
 
     Parameters
     ----------
@@ -80,8 +80,6 @@ class Observations:
         col_ids: Sequence[Any] | Array | Identifiers | None = None,
     ) -> Observations:
         """From triplets: integer positions and values, in any order. NaN values are taken as missing."""
-        from lorank import kernels
-
         rows, cols = _positions(rows, "row"), _positions(cols, "column")
         values = _numbers(values)
         if not rows.size == cols.size == values.size:
@@ -149,16 +147,12 @@ class Observations:
     @classmethod
     def from_frame(cls, frame: Any) -> Observations:
         """From a wide DataFrame (pandas, polars, ...): its cells are the matrix, its column names the column ids."""
-        from lorank.observations.dataframes import read_wide
-
         values, row_ids, col_ids = read_wide(frame)
         return cls.from_dense(values, row_ids, col_ids)
 
     @classmethod
     def from_table(cls, table: Any, row: str, col: str, value: str) -> Observations:
         """From a long table with a row id, a column id and a value on each line; ids are anything hashable."""
-        from lorank.observations.dataframes import read_columns
-
         row_names, col_names, values = read_columns(table, row, col, value)
         return cls.from_ids(row_names, col_names, values)
 

@@ -1,3 +1,25 @@
 """Figures of models, searches and comparisons; they need matplotlib (`pip install 'lorank[plot]'`)."""
 
-from lorank.plots.figures import *  # noqa: F403
+from lorank.plots.figures import (
+    COLOURS,
+    draw_convergence,
+    draw_error_against_time,
+    draw_model,
+    draw_residuals,
+    draw_shrinkage,
+    draw_spectra,
+    figure,
+    shrinkage_examples,
+)
+
+__all__ = [
+    "COLOURS",
+    "draw_convergence",
+    "draw_error_against_time",
+    "draw_model",
+    "draw_residuals",
+    "draw_shrinkage",
+    "draw_spectra",
+    "figure",
+    "shrinkage_examples",
+]

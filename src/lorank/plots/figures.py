@@ -1,4 +1,4 @@
-"""Pictures. matplotlib is imported when one is drawn."""
+"""Figures; matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: told apart with any kind of colour vision.
+# The palette of Okabe and Ito, which readers with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 

@@ -1,5 +1,17 @@
-"""Problems: observed entries, a loss, a regularizer, and side information."""
+"""Problems: observed entries with a loss, a regularizer and side information; or linear measurements (sensing)."""
 
-from lorank.problems.problem import Problem, solve_lines, squared_error
+from lorank.problems.base import BaseProblem
+from lorank.problems.factored import FactoredProblem
+from lorank.problems.problem import Problem
+from lorank.problems.sensing import LinearMap, SensingProblem
+from lorank.problems.spectral import SpectralPoint, SpectralProblem
 
-__all__ = ["Problem", "solve_lines", "squared_error"]
+__all__ = [
+    "BaseProblem",
+    "FactoredProblem",
+    "LinearMap",
+    "Problem",
+    "SensingProblem",
+    "SpectralPoint",
+    "SpectralProblem",
+]

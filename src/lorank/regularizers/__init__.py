@@ -2,8 +2,9 @@
 
 from lorank.regularizers.base import Factored, Separable, Spectral, SpectralValue
 from lorank.regularizers.concave import LSP, MCP, CappedL1, SchattenP
-from lorank.regularizers.factored import FactoredGSR, FactoredGSRTwoThirds, FactoredNNFN, FactoredNuclear, group_sparse
-from lorank.regularizers.spectral import NNFN, Nuclear, TruncatedL12
+from lorank.regularizers.fgsr import FactoredGSR, FactoredGSRTwoThirds, group_sparse
+from lorank.regularizers.nnfn import NNFN, FactoredNNFN, TruncatedL12
+from lorank.regularizers.nuclear import FactoredNuclear, Nuclear
 
 __all__ = [
     "LSP",

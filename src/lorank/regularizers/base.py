@@ -1,15 +1,17 @@
 """What a regularizer must be able to do: a function of the singular values, or of two factors.
 
 A regularizer holds its own weight ``lam`` and never sees data: ``value`` is added to the objective as it is.
-All classes are frozen dataclasses: a path over lam is ``dataclasses.replace(regularizer, lam=...)``.
+All classes are frozen dataclasses: a path over lam is ``dataclasses.replace(regularizer, lam=...)``. What else a
+regularizer has as fields are the parameters of its method; a field may say which values a search tries,
+``ridge: float = field(default=0.1, metadata={"search": (0.01, 0.1, 1.0)})``.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,11 @@ def require(allowed: bool, name: str, value: object, rule: str) -> None:
         raise InputError(f"{name} must be {rule}, but it is {value!r}.")
 
 
+def scaled_identity(scale: float, like: FloatArray) -> FloatArray:
+    """scale * I, of the size and precision of ``like``."""
+    return scale * np.eye(like.shape[0], dtype=like.dtype)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpectralValue(ABC):
     """A function of the singular values of a matrix, with its weight; all that an objective needs.
@@ -39,7 +46,10 @@ class SpectralValue(ABC):
         The weight, finite and >= 0.
     """
 
-    lam: float
+    # Whether it is concave in the singular values (a linear function is), so that its tangent bounds it above.
+    concave: ClassVar[bool] = False
+
+    lam: float = 1.0
 
     def __post_init__(self) -> None:
         require(0 <= self.lam < math.inf, "lam", self.lam, "a finite number >= 0")
@@ -78,6 +88,26 @@ class Spectral(SpectralValue):
         A truncated SVD may stop there, but must always hand over the largest singular value: NNFN can keep
         that one although it is below the threshold.
         """
+
+    def with_threshold(self, threshold: float) -> Self:
+        """The same regularizer with the lam whose ``threshold(1)`` is this one; a search goes along thresholds.
+
+        By bisection, unless lam is the threshold itself. A threshold that no lam has leaves lam = threshold.
+        """
+
+        def reached(lam: float) -> float:
+            return replace(self, lam=lam).threshold(1.0)
+
+        low = high = lam = threshold
+        if reached(lam) != threshold:
+            while reached(low) > threshold and low > threshold * 1e-100:
+                low /= 2
+            while reached(high) < threshold and high < threshold * 1e100:
+                high *= 2
+            if reached(low) <= threshold <= reached(high):
+                while low < (lam := (low + high) / 2) < high:
+                    low, high = (lam, high) if reached(lam) < threshold else (low, lam)
+        return replace(self, lam=lam)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +151,7 @@ class Factored(ABC):
         The weight, finite and >= 0.
     """
 
-    lam: float
+    lam: float = 1.0
 
     def __post_init__(self) -> None:
         require(0 <= self.lam < math.inf, "lam", self.lam, "a finite number >= 0")
@@ -147,3 +177,7 @@ class Factored(ABC):
     @abstractmethod
     def spectral(self) -> Spectral:
         """The spectral regularizer that this one equals at balanced factors W = U sqrt(S), H = V sqrt(S)."""
+
+    def with_threshold(self, threshold: float) -> Self:
+        """The same regularizer with the lam whose spectral form has this ``threshold(1)``."""
+        return replace(self, lam=self.spectral().with_threshold(threshold).lam)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +18,11 @@ from lorank.regularizers.base import Float64Array, Separable, require
 
 @dataclass(frozen=True, kw_only=True)
 class CappedL1(Separable):
-    """Capped l1, lam * sum_i min(sigma_i, theta): values beyond the cap theta are not shrunk at all.
+    """Capped l1, the sum of the singular values up to a cap.
+
+        lam * sum_i min(sigma_i, theta)
+
+    Values well beyond the cap are not shrunk at all.
 
     Parameters
     ----------
@@ -30,6 +35,8 @@ class CappedL1(Separable):
     ----------
     Zhang, "Analysis of multi-stage convex relaxation for sparse regularization", JMLR 2010.
     """
+
+    concave: ClassVar[bool] = True
 
     theta: float
 
@@ -55,7 +62,9 @@ class CappedL1(Separable):
 
 @dataclass(frozen=True, kw_only=True)
 class LSP(Separable):
-    """Log-sum penalty, lam * sum_i log(1 + sigma_i / theta).
+    """The log-sum penalty, a sum of logarithms of the singular values.
+
+        lam * sum_i log(1 + sigma_i / theta)
 
     Parameters
     ----------
@@ -68,6 +77,8 @@ class LSP(Separable):
     ----------
     Candes, Wakin, Boyd, "Enhancing sparsity by reweighted l1 minimization", J. Fourier Anal. Appl. 2008.
     """
+
+    concave: ClassVar[bool] = True
 
     theta: float
 
@@ -94,6 +105,12 @@ class LSP(Separable):
         x = _root_of_decreasing(excess, math.sqrt(weight) - theta, 2 * weight / theta)
         return x + weight / (theta + x)
 
+    def with_threshold(self, threshold: float) -> Self:
+        """lam = theta * threshold as long as that is at most theta^2; beyond, by bisection."""
+        return (
+            replace(self, lam=self.theta * threshold) if threshold <= self.theta else super().with_threshold(threshold)
+        )
+
     def shrink(self, sigma: Float64Array, step: float) -> Float64Array:
         """The larger root of (x - z)(x + theta) + L = 0: ((z - theta) + sqrt((z + theta)^2 - 4 L)) / 2."""
         theta = self.theta
@@ -109,7 +126,9 @@ class LSP(Separable):
 
 @dataclass(frozen=True, kw_only=True)
 class MCP(Separable):
-    """Minimax concave penalty: a sum of lam x - x^2 / (2 theta) up to x = theta lam, theta lam^2 / 2 beyond.
+    """The minimax concave penalty, a parabola that turns flat.
+
+        sum_i lam * sigma_i - sigma_i^2 / (2 theta)   up to sigma_i = theta lam,   theta lam^2 / 2 beyond
 
     Singular values x beyond theta * lam are not shrunk at all.
 
@@ -124,6 +143,8 @@ class MCP(Separable):
     ----------
     Zhang, "Nearly unbiased variable selection under minimax concave penalty", Ann. Statist. 2010.
     """
+
+    concave: ClassVar[bool] = True
 
     theta: float
 
@@ -149,7 +170,9 @@ class MCP(Separable):
 
 @dataclass(frozen=True, kw_only=True)
 class SchattenP(Separable):
-    """Schatten-p, lam * sum_i sigma_i^p with 0 < p < 1.
+    """The Schatten-p penalty, a sum of powers of the singular values.
+
+        lam * sum_i sigma_i^p,   0 < p < 1
 
     Parameters
     ----------
@@ -165,7 +188,9 @@ class SchattenP(Separable):
     Xu, Chang, Xu, Zhang, "L1/2 regularization: a thresholding representation theory", IEEE TNNLS 2012.
     """
 
-    p: float
+    concave: ClassVar[bool] = True
+
+    p: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,6 +206,11 @@ class SchattenP(Separable):
     def threshold(self, step: float) -> float:
         """(2 - p) / (2 (1 - p)) times the jump (2 L (1 - p))^(1 / (2 - p))."""
         return self._jump(step) * (2 - self.p) / (2 * (1 - self.p))
+
+    def with_threshold(self, threshold: float) -> Self:
+        """``threshold(1)`` solved for lam."""
+        jump = threshold * 2 * (1 - self.p) / (2 - self.p)
+        return replace(self, lam=jump ** (2 - self.p) / (2 * (1 - self.p)))
 
     def shrink(self, sigma: Float64Array, step: float) -> Float64Array:
         """The larger root of x - z + L p x^(p - 1) = 0.

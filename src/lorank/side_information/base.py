@@ -1,6 +1,6 @@
-"""What solvers ask of knowledge about rows or columns: what it can do, not which class it is of.
+"""The two kinds of side information about rows or columns, by what solvers ask of them.
 
-There are two kinds. One with `energy` is a term that is added to the objective: it is smooth, and its gradient by X is
+One with `energy` is a term that is added to the objective: it is smooth, and its gradient by X is
 `dot(X)`. One with `covariance` changes variables, W = C U, and the regularizer is taken at U.
 """
 

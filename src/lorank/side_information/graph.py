@@ -1,4 +1,4 @@
-"""The graph Laplacian as an added term: gamma/2 tr(X^T L X), small where neighbours have similar rows.
+"""Graphs on rows or columns: a term gamma/2 tr(X^T L X) that is small where neighbours have similar rows.
 
 With L = D - A it is gamma/4 sum_ij A_ij ||x_i - x_j||^2. For X = W H^T it is gamma/2 tr(W^T L W H^T H): no m x n array.
 """
@@ -27,7 +27,11 @@ NEIGHBOURS = 10
 
 @dataclass(frozen=True, eq=False)
 class GraphLaplacian:
-    """gamma/2 tr(X^T L X) on the rows of X, or on its columns.
+    """A graph on the rows or columns of X, whose neighbours should be similar.
+
+        gamma/2 tr(X^T L X) = gamma/4 sum_ij A_ij ||x_i - x_j||^2,   L = D - A,   D = diag(sum_j A_ij)
+
+    It is added to the objective; x_i are rows of X, or of X^T for a graph on the columns.
 
     Parameters
     ----------

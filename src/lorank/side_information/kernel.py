@@ -1,4 +1,4 @@
-"""A kernel on places or times as the prior of a factor, by whitening.
+"""Kernels on places or times: Gaussian priors of a factor, by a change of variables.
 
 A smooth field has rows with covariance K(i, j) = kernel(distance of i and j). With K = C C^T and W = C U, every
 factored regularizer is applied to U, whose rows are independent. Rows that were never observed are then predicted as
@@ -32,7 +32,12 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class KernelPrior:
-    """Gaussian prior of a factor: its rows have covariance kernel(distance / length) + nugget * identity.
+    """A Gaussian prior of a factor whose rows are the more alike, the nearer their points are.
+
+        cov(w_i, w_j) = (kernel(||p_i - p_j|| / length) + nugget [i = j]) / weight,   kernel(0) = 1
+        exponential (matern12)  exp(-r)
+        matern32                (1 + sqrt(3) r) exp(-sqrt(3) r)
+        matern52                (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)
 
     Parameters
     ----------
@@ -46,6 +51,10 @@ class KernelPrior:
         Variance of what a place has for itself, which its neighbours do not share.
     weight : float
         The precision is multiplied by it; the same as a larger lam.
+
+    References
+    ----------
+    Rasmussen, Williams, "Gaussian Processes for Machine Learning", MIT Press 2006, chapter 4.
     """
 
     points: Array
@@ -87,6 +96,7 @@ class KernelPrior:
 
     def covariance(self, points: Array, others: Array) -> Array:
         """kernel(distance / length) between points (a, d) and others (b, d), without the nugget."""
+        # scikit-learn's Matern gives the same values, and loads a hundred modules that nothing else here needs.
         r = cdist(points, others) / self.length
         if self.kernel in ("exponential", "matern12"):
             shape = np.exp(-r)
@@ -130,7 +140,9 @@ class KernelPrior:
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """W = C U on the observed rows, with C^T diag(share) C = diag(values); W_new = covariance(new, anchors) lift U.
+    """A kernel prior for given observed rows: the change of variables by which rows become independent.
+
+        W = C U on the observed rows,   C^T diag(share) C = diag(values),   W_new = covariance(new, anchors) lift U
 
     The unobserved rows need no unknowns of their own: at the optimum they are where the observed ones put them.
 

@@ -2,7 +2,7 @@
 
 With H fixed, every row of W is a small ridge regression. Three things make it fast:
 
-- Balance. The regularizer is taken at the balanced factors of the same X (`linalg.frames`), so that no sweep is spent
+- Balance. The regularizer is taken at the balanced factors of the same X (`linalg.balance`), so that no sweep is spent
   on moving weight from one factor to the other. At the true rank this alone turns a hundred sweeps into ten.
 - Multipliers as the ridge. The gradient of the regularizer is W M with a k x k matrix M; freezing M gives the step
   (H_i^T H_i + M) w_i = H_i^T o_i, a Newton step but for one direction. For NNFN in the balanced frame
@@ -15,35 +15,41 @@ with few entries for each unknown they would otherwise fit rows by wild values o
 no later sweep undoes.
 
 F never increases: a sweep that would raise it is done again without momentum, and then with the regularizer's
-majorizer, for which a decrease is a theorem.
+majorizer, for which a decrease is a theorem. Where directions die, so that columns of the factors come to depend on
+each other, rounding takes over before the theorem does: small singular values are lost in the Grams, and F seems to
+rise while it falls. Then the factors are turned into their balanced frame, and from there on singular values are
+accurate to rounding (`linalg.accurate_balance`). The solver stalls only when that does not help either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from lorank.kernels import aligned_zeros
-from lorank.linalg import Factors, Frame, balance
-from lorank.linalg.factors import effective_rank
-from lorank.problems import Problem
+from lorank.linalg import Factors, Frame, accurate_balance, balance, effective_rank
+from lorank.problems import FactoredProblem
 from lorank.regularizers import Factored
-from lorank.solvers.coupled import solve_half
-from lorank.solvers.loop import Solver
+from lorank.solvers.base import Solver
+from lorank.solvers.half_steps import half_step
 from lorank.types import Array
 
-# Warmth below this is none.
-COLD = 0.1
+# A lower bound on the ridge that falls below this is dropped.
+LEAST_BOUND = 0.1
+# A part of F that counts as nothing where a solver has stalled.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class AlternatingState:
     """`factors` in whatever frame the sweeps left them, the ones before, and sweeps since momentum was last reset.
 
-    `warmth` is the least ridge of the next sweep, as a part of the largest singular value times the part of the entries
-    that were seen: of the size of the largest singular value of the observed matrix with 0 elsewhere.
+    `min_ridge` is a lower bound on the ridge of the next sweep, as a part of the largest singular value times the
+    density of the data: of the size of the largest singular value of the observed matrix with 0 elsewhere. `accurate`
+    is True once sweeps take singular values to full accuracy.
     """
 
     factors: Factors
@@ -51,7 +57,8 @@ class AlternatingState:
     objective: float
     rank: int
     sweeps: int = 0
-    warmth: float = 0.0
+    min_ridge: float = 0.0
+    accurate: bool = False
     stalled: bool = False
 
 
@@ -63,74 +70,98 @@ class Alternating(Solver):
 
     requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
     any_loss = True
+    distributes: ClassVar[bool] = True
     coupling: ClassVar[tuple[str, ...]] = ("energy", "covariance")
+    # The left factor given the right one; a subclass may have another way.
+    half_step = staticmethod(half_step)
 
-    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
+    def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> AlternatingState:
         factors = start if start is not None else problem.random_start(seed)
         objective = problem.objective(factors) if start is not None else np.inf
-        warmth = 1.0 if start is None else 0.0
-        return AlternatingState(factors, factors, float(objective), problem.rank, warmth=warmth)
+        min_ridge = 1.0 if start is None else 0.0
+        return AlternatingState(factors, factors, float(objective), problem.rank, min_ridge=min_ridge)
 
-    def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
+    def step(self, problem: FactoredProblem, state: AlternatingState) -> AlternatingState:
         momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2)
-        cooler = state.warmth / 2 if state.warmth > 2 * COLD else 0.0
+        lower = state.min_ridge / 2 if state.min_ridge > 2 * LEAST_BOUND else 0.0
         if momentum > 0:
             # Not by a name: the sweep lets go of each side of the point as soon as it has a better one.
             following = self._sweep(
-                problem, _extrapolated(state.factors, state.previous, momentum), False, state.warmth
+                problem, _extrapolated(state.factors, state.previous, momentum), False, state.min_ridge, state.accurate
             )
             if following.objective <= state.objective:
-                return replace(following, previous=state.factors, sweeps=state.sweeps + 1, warmth=cooler)
+                return replace(following, previous=state.factors, sweeps=state.sweeps + 1, min_ridge=lower)
         sweeps = 1 if momentum > 0 else state.sweeps + 1
+        swept = self._guarded_sweep(problem, state)
+        if swept is None:
+            turned, sweeps = _turned(problem, state), 1
+            swept = self._guarded_sweep(problem, turned)
+            if swept is None:
+                gained = turned.objective < state.objective - ROUNDING * abs(state.objective)
+                return replace(turned if gained else state, stalled=True)
+        return replace(swept, sweeps=sweeps, min_ridge=lower)
+
+    def finish(self, problem: FactoredProblem, state: AlternatingState) -> Factors:
+        """The balanced factors, strongest direction first."""
+        return _in_frame(state.factors, problem.frame(state.factors))
+
+    def _guarded_sweep(self, problem: FactoredProblem, state: AlternatingState) -> AlternatingState | None:
+        """A sweep without momentum, by the multipliers or else the majorizer; None if both would raise F."""
         for cautious in (False, True):
-            following = self._sweep(problem, state.factors, cautious, state.warmth)
+            following = self._sweep(problem, state.factors, cautious, state.min_ridge, state.accurate)
             # `not >` lets a NaN through: the loop ends it as diverged.
             if not following.objective > state.objective:
-                return replace(following, previous=state.factors, sweeps=sweeps, warmth=cooler)
-        return replace(state, stalled=True)
+                return replace(following, previous=state.factors)
+        return None
 
-    def finish(self, problem: Problem, state: AlternatingState) -> Factors:
-        """The balanced factors, strongest direction first."""
-        factors, frame = state.factors, problem.frame(state.factors)
-        left, right = factors.left.copy(), factors.right.copy()
-        left[:, : factors.k] = factors.W @ frame.A[:, ::-1].astype(factors.dtype)
-        right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
-        return replace(factors, left=left, right=right)
-
-    def _half(
-        self, problem: Problem, factors: Factors, ridge: Array, pull: Array | None, transposed: bool
-    ) -> tuple[Array, float]:
-        """The left factor given the right one, and the loss there."""
-        return solve_half(problem, factors, ridge, pull, transposed)
-
-    def _sweep(self, problem: Problem, factors: Factors, cautious: bool, warmth: float) -> AlternatingState:
-        least = warmth * problem.density
+    def _sweep(
+        self, problem: FactoredProblem, factors: Factors, cautious: bool, min_ridge: float, accurate: bool
+    ) -> AlternatingState:
+        balanced = accurate_balance if accurate else balance
+        least = min_ridge * problem.density
         gram_right = problem.prior_gram(factors.transposed(), transposed=True)
-        frame = balance(problem.prior_gram(factors), gram_right)
-        ridge, pull = _half_step(problem.regularizer, frame, frame.for_left, cautious, least)
-        left, _ = self._half(problem, factors, ridge, pull, transposed=False)
+        frame = balanced(problem.prior_gram(factors), gram_right)
+        ridge, pull = _ridge_and_pull(problem.factored, frame, frame.for_left, cautious, least)
+        left, _ = self.half_step(problem, factors, ridge, pull, transposed=False)
         factors = replace(factors, left=left)
 
         gram_left = problem.prior_gram(factors)
-        frame = balance(gram_left, gram_right)
-        ridge, pull = _half_step(problem.regularizer, frame, frame.for_right, cautious, least)
-        right, loss = self._half(problem, factors.transposed(), ridge, pull, transposed=True)
+        frame = balanced(gram_left, gram_right)
+        ridge, pull = _ridge_and_pull(problem.factored, frame, frame.for_right, cautious, least)
+        right, loss = self.half_step(problem, factors.transposed(), ridge, pull, transposed=True)
         factors = problem.recentred(replace(factors, right=right))
 
         # Recentring moves biases only, which no Gram has in it.
-        frame = balance(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
+        frame = balanced(gram_left, problem.prior_gram(factors.transposed(), transposed=True))
         objective = loss + problem.penalty(factors, frame)
-        return AlternatingState(factors, factors, objective, effective_rank(frame.sigma))
+        return AlternatingState(factors, factors, objective, effective_rank(frame.sigma), accurate=accurate)
 
 
-def _half_step(
-    regularizer: Any, frame: Frame, to_factor: Any, cautious: bool, least: float
+def _turned(problem: FactoredProblem, state: AlternatingState) -> AlternatingState:
+    """The same point in its balanced frame, with F to full accuracy."""
+    factors = state.factors
+    grams = problem.prior_gram(factors), problem.prior_gram(factors.transposed(), transposed=True)
+    frame = accurate_balance(*grams)
+    factors = _in_frame(factors, frame)
+    objective = problem.loss(factors) + problem.penalty(factors, frame)
+    return replace(state, factors=factors, previous=factors, objective=objective, accurate=True)
+
+
+def _in_frame(factors: Factors, frame: Frame) -> Factors:
+    """The same X by the factors W A and H A^-T, strongest direction first."""
+    left, right = factors.left.copy(), factors.right.copy()
+    left[:, : factors.k] = factors.W @ frame.A[:, ::-1].astype(factors.dtype)
+    right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
+    return replace(factors, left=left, right=right)
+
+
+def _ridge_and_pull(
+    regularizer: Factored, frame: Frame, to_factor: Callable[[Array], Array], cautious: bool, least: float
 ) -> tuple[Array, Array | None]:
     """Ridge and pull of the row systems, from the regularizer in the balanced frame.
 
     No ridge is under `least` times the largest singular value.
     """
-    assert isinstance(regularizer, Factored)
     gram = frame.gram
     if cautious:
         ridge, pull = regularizer.majorizer(gram, gram)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.files import replacing
 
 S = TypeVar("S")
 
@@ -28,7 +27,7 @@ _CHECKSUMS = {"data": "with other data", "validation": "with another validation 
 class Checkpoint:
     """A file that a fit can go on from; at most one is written every `seconds`.
 
-    The fingerprint names what is being fitted: going on with other data or parameters is refused. What was settled
+    The fingerprint names what is being fitted: going on with other data or parameters is refused. What was chosen
     before the loop began is `carried` (plain numbers and text) and `arrays`; every save takes both along.
     """
 
@@ -78,31 +77,31 @@ class Checkpoint:
     def load(self, like: S) -> tuple[S, S, dict[str, Any]]:
         """State, best state and progress, as they were; `like` is a state of the same solver and problem."""
         meta, arrays = self._read()
-        state = _restore(like, meta["state"], "state", arrays)
-        best = state if meta["same"] else _restore(like, meta["best"], "best", arrays)
+        try:
+            state = _restore(like, meta["state"], "state", arrays)
+            best = state if meta["same"] else _restore(like, meta["best"], "best", arrays)
+        except KeyError as error:
+            raise InputError(
+                f"The checkpoint {self.path} was written by another version or solver (it has no {error}); "
+                "remove it to start anew."
+            ) from None
         return state, best, meta["progress"]
 
     def remove(self) -> None:
         Path(self.path).unlink(missing_ok=True)
 
     def _write(self, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Write beside the file, then put it in its place: a crash leaves the old one or the new one, never a half.
+        """Replace the file whole or not at all.
 
         Hours of work do not end because a disk is full: that is a warning, and the next save tries again.
         """
         meta = {"fingerprint": self.fingerprint, "carried": self.carried, **meta}
         arrays = {**arrays, **{_CARRIED + name: array for name, array in self.arrays.items()}}
-        beside = Path(f"{self.path}.part")
         try:
-            with open(beside, "wb") as file:
+            with replacing(self.path) as beside, open(beside, "wb") as file:
                 np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
-        except OSError as error:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
-            reason = error.strerror or error
+        except InputError as error:
+            reason = getattr(error.__cause__, "strerror", None) or error.__cause__
             warnings.warn(
                 f"The checkpoint {self.path} cannot be written ({reason}); the fit goes on without.", stacklevel=2
             )

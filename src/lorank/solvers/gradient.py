@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lorank.linalg import Factors
-from lorank.linalg.factors import effective_rank
-from lorank.problems import Problem
-from lorank.regularizers import Factored
-from lorank.solvers.loop import Solver
+from lorank.linalg import Factors, effective_rank
+from lorank.problems import FactoredProblem
+from lorank.solvers.base import Solver
 from lorank.types import Array
 
 # A step is taken if F falls by at least this part of what the gradient promises (Armijo).
@@ -52,14 +50,14 @@ class GradientDescent(Solver):
     def __init__(self, in_turn: bool = False) -> None:
         self.in_turn = in_turn
 
-    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> GradientState:
+    def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> GradientState:
         factors = start if start is not None else problem.random_start(seed)
         # 1 / (largest number of observations on a line) is the scale of the curvature of the loss.
         most = [int(np.diff(problem.lines(side).pointers).max()) for side in (False, True)]
         steps = tuple(1.0 / count for count in (most if self.in_turn else [max(most)]))
         return GradientState(factors, *_evaluate(problem, factors), steps)
 
-    def step(self, problem: Problem, state: GradientState) -> GradientState:
+    def step(self, problem: FactoredProblem, state: GradientState) -> GradientState:
         stuck = []
         for block, sides in enumerate([(False,), (True,)] if self.in_turn else [(False, True)]):
             state = _descend(problem, state, block, sides)
@@ -67,7 +65,7 @@ class GradientDescent(Solver):
         return replace(state, stalled=all(stuck))
 
 
-def _descend(problem: Problem, state: GradientState, block: int, sides: tuple[bool, ...]) -> GradientState:
+def _descend(problem: FactoredProblem, state: GradientState, block: int, sides: tuple[bool, ...]) -> GradientState:
     """A step of some sides at once: False is W with the offset, True is H. Stalled if no step length is good."""
     now = state.factors
     slopes = _gradients(problem, now, sides)
@@ -98,26 +96,24 @@ def _descend(problem: Problem, state: GradientState, block: int, sides: tuple[bo
     return replace(state, stalled=True)
 
 
-def _gradients(problem: Problem, factors: Factors, sides: tuple[bool, ...]) -> dict[bool, Array]:
+def _gradients(problem: FactoredProblem, factors: Factors, sides: tuple[bool, ...]) -> dict[bool, Array]:
     """Gradients of F by some of the padded factors, without what biases pay."""
-    assert isinstance(problem.regularizer, Factored)
     k = factors.k
     views = {side: factors.transposed() if side else factors for side in sides}
     if len(sides) == 2:
         slopes = dict(zip((False, True), problem.gradients(factors)))
     else:
         slopes = {side: problem.gradient_left(views[side], side)[0] for side in sides}
-    multipliers = problem.regularizer.multipliers(problem.gram(factors.left, k), problem.gram(factors.right, k))
+    multipliers = problem.factored.multipliers(problem.gram(factors.left, k), problem.gram(factors.right, k))
     for side, slope in slopes.items():
         slope[:, :k] += views[side].W @ multipliers[side].astype(slope.dtype)
         slope[:, k + problem.biased :] = 0
     return slopes
 
 
-def _evaluate(problem: Problem, factors: Factors) -> tuple[float, int]:
+def _evaluate(problem: FactoredProblem, factors: Factors) -> tuple[float, int]:
     """F as the paper writes it, at the factors as they are (not balanced), and the rank."""
-    assert isinstance(problem.regularizer, Factored)
     grams = problem.gram(factors.left, factors.k), problem.gram(factors.right, factors.k)
-    value = problem.regularizer.value(*grams) + problem.bias_penalty(factors)
+    value = problem.factored.value(*grams) + problem.bias_penalty(factors)
     sigma = np.sqrt(np.abs(np.linalg.eigvals(grams[0] @ grams[1])))
     return problem.loss(factors) + value, effective_rank(sigma)

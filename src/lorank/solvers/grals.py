@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lorank.linalg import Factors
-from lorank.linalg.factors import effective_rank
-from lorank.problems import Problem
-from lorank.regularizers import Factored
-from lorank.solvers.coupled import solve_graph
-from lorank.solvers.loop import Solver
+from lorank.linalg import Factors, effective_rank
+from lorank.problems import FactoredProblem
+from lorank.solvers.base import Solver
+from lorank.solvers.half_steps import graph_half_step
 from lorank.types import Array
 
 
@@ -42,39 +40,38 @@ class GRALS(Solver):
     requires = ("value", "multipliers")
     coupling = ("energy",)
 
-    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> GRALSState:
+    def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> GRALSState:
         factors = start if start is not None else problem.random_start(seed)
         objective = problem.loss(factors) + _penalty(problem, factors) if start is not None else np.inf
         return GRALSState(factors, float(objective), problem.rank)
 
-    def step(self, problem: Problem, state: GRALSState) -> GRALSState:
+    def step(self, problem: FactoredProblem, state: GRALSState) -> GRALSState:
         left, _ = _half(problem, state.factors, transposed=False)
         factors = replace(state.factors, left=left)
         right, loss = _half(problem, factors.transposed(), transposed=True)
-        factors = replace(factors, right=right)
+        factors = problem.recentred(replace(factors, right=right))
         objective = loss + _penalty(problem, factors)
         if objective > state.objective:
             return replace(state, stalled=True)
         return GRALSState(factors, objective, effective_rank(factors.singular_values()))
 
 
-def _half(problem: Problem, factors: Factors, transposed: bool) -> tuple[Array, float]:
-    assert isinstance(problem.regularizer, Factored)
+def _half(problem: FactoredProblem, factors: Factors, transposed: bool) -> tuple[Array, float]:
     k = factors.k
     gram = problem.gram(factors.right, k)
-    ridge, _ = problem.regularizer.multipliers(problem.gram(factors.left, k), gram)
+    ridge, _ = problem.factored.multipliers(problem.gram(factors.left, k), gram)
     graph = problem.added(transposed)
     if graph is None:
-        return problem.solve_left(factors, ridge, transposed=transposed)
-    return solve_graph(problem, graph, factors, gram, np.eye(k), ridge, None, transposed)
+        return problem.ridge_regressions(factors, ridge, transposed=transposed)
+    return graph_half_step(problem, graph, factors, gram, np.eye(k), ridge, None, transposed)
 
 
-def _penalty(problem: Problem, factors: Factors) -> float:
-    assert isinstance(problem.regularizer, Factored)
+def _penalty(problem: FactoredProblem, factors: Factors) -> float:
+    """The regularizer at the factors as they are, plus the graphs' terms and the biases' ridge."""
     k = factors.k
-    total = problem.regularizer.value(problem.gram(factors.left, k), problem.gram(factors.right, k))
+    total = problem.factored.value(problem.gram(factors.left, k), problem.gram(factors.right, k))
     for factor, transposed in ((factors.W, False), (factors.H, True)):
         graph = problem.added(transposed)
         if graph is not None:
             total += graph.energy(factor, np.eye(k))
-    return total
+    return total + problem.bias_penalty(factors)

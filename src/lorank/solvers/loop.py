@@ -6,87 +6,22 @@ numbers, so that a checkpoint is just their fields.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from lorank.errors import InputError
 from lorank.linalg import Factors
-from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
-from lorank.problems import Problem
-from lorank.side_information.base import suits
+from lorank.problems import BaseProblem, SensingProblem
+from lorank.solvers.base import Solver, State
 from lorank.solvers.checkpoint import Checkpoint
 from lorank.solvers.result import History, Result, Status
-
-
-class State(Protocol):
-    """A point of a solver's path."""
-
-    @property
-    def factors(self) -> Factors:
-        """The solution at this point."""
-
-    @property
-    def objective(self) -> float:
-        """F at this point."""
-
-    @property
-    def rank(self) -> int:
-        """How many singular values are alive."""
-
-    @property
-    def stalled(self) -> bool:
-        """Whether no step can decrease F any further."""
-
-
-class Solver(ABC):
-    """A way to decrease a problem's objective."""
-
-    # Methods that the regularizer must have, by name.
-    requires: ClassVar[tuple[str, ...]] = ()
-    # What a graph or prior on rows or columns must have, one of these: "energy", a term that is added, or
-    # "covariance", by which factors are whitened.
-    coupling: ClassVar[tuple[str, ...]] = ()
-    # Whether it takes any pointwise loss, or only the squared one.
-    any_loss: ClassVar[bool] = False
-
-    def check(self, problem: Problem) -> None:
-        """Refuse a problem that this solver is not made for, in one sentence."""
-        lacking = [name for name in self.requires if not hasattr(problem.regularizer, name)]
-        if lacking:
-            raise InputError(
-                f"The solver {type(self).__name__} needs a regularizer with {' and '.join(lacking)}; "
-                f"{type(problem.regularizer).__name__} has not."
-            )
-        for graph in (problem.row_graph, problem.col_graph):
-            if graph is not None and not suits(graph, self.coupling):
-                raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
-
-        if not (self.any_loss or problem.squared):
-            raise InputError(
-                f"The solver {type(self).__name__} is for the squared loss; "
-                f"{type(problem.pointwise).__name__} needs a factored method such as 'nnfn'."
-            )
-
-    @abstractmethod
-    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> Any:
-        """The first state: at `start`, or a random one."""
-
-    @abstractmethod
-    def step(self, problem: Problem, state: Any) -> Any:
-        """The next state; its objective is not above this one's wherever theory says so."""
-
-    def finish(self, problem: Problem, state: Any) -> Factors:
-        """The factors that are given back for a state."""
-        factors: Factors = state.factors
-        return factors
 
 
 @dataclass(frozen=True)
@@ -103,11 +38,20 @@ class Progress:
 
 Callback = Callable[[Progress], bool | None]
 
+# After these a checkpoint stays, to go on from.
+_RESUMABLE = (Status.EARLY_STOPPED, Status.INTERRUPTED, Status.TIME_LIMIT, Status.MAX_ITER)
+# What to do about a fit that did not end by its own criterion.
+_ADVICE = {
+    Status.MAX_ITER: "raise the limit or tol",
+    Status.TIME_LIMIT: "raise the limit or tol",
+    Status.DIVERGED: "scale the data or raise lam",
+}
+
 
 @dataclass(frozen=True)
 class Stopping:
     """When to end: relative change of F under tol, or a limit; with a validation set, also `patience` iterations
-    without a better validation error."""
+    without a better validation error. A solver that samples ends at a limit only."""
 
     tol: float = 1e-4
     max_iter: int = 500
@@ -143,7 +87,7 @@ class _Clock:
 
 def solve(
     solver: Solver,
-    problem: Problem,
+    problem: BaseProblem | SensingProblem,
     *,
     start: Factors | None = None,
     stopping: Stopping | None = None,
@@ -154,21 +98,18 @@ def solve(
 ) -> Result:
     """Run a solver on a problem until it is done.
 
-    Ctrl-C ends the fit with the best point so far; a callback that returns True does the same. BLAS runs on one thread
-    meanwhile: the threads belong to the kernels, and the result must not depend on how many there are.
+    Ctrl-C ends the fit with the best point so far; a callback that returns True does the same.
     """
     stopping = stopping or Stopping()
     solver.check(problem)
-    with one_blas_thread():
-        try:
-            return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
-        finally:
-            problem.workers.close()
+    solver = solver.planned(stopping.max_iter)
+    with problem.running():
+        return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
 
 
 def _iterate(
     solver: Solver,
-    problem: Problem,
+    problem: BaseProblem | SensingProblem,
     start: Factors | None,
     stopping: Stopping,
     validation: Observations | None,
@@ -187,6 +128,8 @@ def _iterate(
         best = _Best(best_state, saved["best_iteration"], saved["best_error"])
         clock.before = saved["seconds"]
     status, message = Status.MAX_ITER, f"Stopped at the limit of {stopping.max_iter} iterations."
+    if solver.samples:
+        status, message = Status.SAMPLED, f"Made {stopping.max_iter} sweeps."
     try:
         while iteration < stopping.max_iter:
             try:
@@ -203,51 +146,68 @@ def _iterate(
             change = abs(state.objective - following.objective) / max(abs(state.objective), 1e-300)
             state = following
             clock.pause()
-            error = np.nan if validation is None else problem.error(state.factors, validation)
-            if validation is None or error < best.error:
+            error = np.nan
+            if validation is not None:
+                state, error = solver.validated(problem, state, validation)
+            if validation is None or solver.samples or error < best.error:
                 best = _Best(state, iteration, error)
             history.append(iteration, clock.before, state.objective, state.rank, error)
             progress = Progress(iteration, clock.before, state.objective, state.rank, error, state.factors)
             answers = [callback(progress) for callback in callbacks]
             if checkpoint is not None:
                 checkpoint.offer(state, best.state, _progress_of(history, iteration, best, clock))
-            if state.stalled:
-                status, message = (
-                    Status.STALLED,
-                    f"No further decrease was possible after iteration {iteration}.",
-                )
-                break
-            if change < stopping.tol:
-                status, message = Status.CONVERGED, f"Converged in {iteration} iterations."
-                break
-            if validation is not None and iteration - best.iteration >= stopping.patience:
-                status = Status.STOPPED
-                message = f"The validation error was lowest at iteration {best.iteration}; stopped at {iteration}."
-                break
-            if any(answers):
-                status, message = Status.STOPPED, f"A callback stopped it at iteration {iteration}."
-                break
-            if stopping.max_seconds is not None and clock.before >= stopping.max_seconds:
-                status = Status.TIME_LIMIT
-                message = f"Stopped at the limit of {stopping.max_seconds:g} s after {iteration} iterations."
+            ended = _reason(solver, stopping, state, change, best, iteration, validation, any(answers), clock.before)
+            if ended is not None:
+                status, message = ended
                 break
             clock.resume()
     except KeyboardInterrupt:
         status, message = (
-            Status.STOPPED,
+            Status.INTERRUPTED,
             f"Interrupted after {iteration} iterations; the best point so far is kept.",
         )
     if checkpoint is not None:
-        if status in (Status.STOPPED, Status.TIME_LIMIT, Status.MAX_ITER):
+        if status in _RESUMABLE:
             checkpoint.save(state, best.state, _progress_of(history, iteration, best, clock))
         elif status is not Status.DIVERGED:
             checkpoint.remove()
-    if status in (Status.MAX_ITER, Status.TIME_LIMIT, Status.DIVERGED):
-        advice = "scale the data or raise lam" if status is Status.DIVERGED else "raise the limit or tol"
-        warnings.warn(f"{message} To mend it, {advice}.", ConvergenceWarning, stacklevel=5)
+    remark = solver.remark(best.state)
+    message = f"{message} {remark}" if remark else message
+    if status in _ADVICE:
+        warnings.warn(f"{message} To mend it, {_ADVICE[status]}.", ConvergenceWarning, stacklevel=_callers_level())
     seconds = history.seconds[-1] if history.seconds else clock.before
-    factors = solver.finish(problem, best.state)
-    return Result(factors, best.state.objective, status, message, iteration, seconds, history)
+    posterior = solver.posterior(problem, best.state)
+    factors = solver.finish(problem, best.state) if posterior is None else posterior.mean
+    return Result(factors, float(best.state.objective), status, message, iteration, seconds, history, posterior)
+
+
+def _reason(
+    solver: Solver,
+    stopping: Stopping,
+    state: State,
+    change: float,
+    best: _Best,
+    iteration: int,
+    validation: Observations | None,
+    asked: bool,
+    seconds: float,
+) -> tuple[Status, str] | None:
+    """Why the fit is to end after this iteration, if it is; `asked` if a callback wants it."""
+    if not solver.samples:
+        if state.stalled:
+            return Status.STALLED, f"No further decrease was possible after iteration {iteration}."
+        if change < stopping.tol:
+            return Status.CONVERGED, f"Converged in {iteration} iterations."
+        if validation is not None and iteration - best.iteration >= stopping.patience:
+            lowest = f"The validation error was lowest at iteration {best.iteration}; stopped at {iteration}."
+            return Status.EARLY_STOPPED, lowest
+    if asked:
+        return Status.EARLY_STOPPED, f"A callback stopped it at iteration {iteration}."
+    complete = solver.samples and iteration == stopping.max_iter
+    if stopping.max_seconds is not None and seconds >= stopping.max_seconds and not complete:
+        limit = f"Stopped at the limit of {stopping.max_seconds:g} s after {iteration} iterations."
+        return Status.TIME_LIMIT, limit
+    return None
 
 
 def _progress_of(history: History, iteration: int, best: _Best, clock: _Clock) -> dict[str, Any]:
@@ -258,3 +218,11 @@ def _progress_of(history: History, iteration: int, best: _Best, clock: _Clock) -
         "best_error": best.error,
         "seconds": clock.before,
     }
+
+
+def _callers_level() -> int:
+    """The stack level, as `warnings.warn` counts for the caller of this, of the first frame outside of the package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lorank."):
+        level, frame = level + 1, frame.f_back
+    return level

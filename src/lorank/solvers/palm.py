@@ -15,24 +15,36 @@ Fan, Ding, Chen, Udell, "Factor group-sparse regularization for efficient low-ra
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
-from lorank.linalg import Factors, SparsePlusLowRank, padded_width, truncated_svd
-from lorank.linalg.factors import effective_rank
-from lorank.problems import Problem
+from lorank.linalg import Factors, SparsePlusLowRank, effective_rank, padded_width, truncated_svd
+from lorank.problems import FactoredProblem
 from lorank.solvers.alternating import Alternating, AlternatingState
 from lorank.types import Array
+
+
+class GroupSparse(Protocol):
+    """What the proximal sweep asks of a regularizer beside what the reweighted one does."""
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """(a, b) of the factors W = U S^a and H = V S^b that cost least."""
+
+    def shrink_norms(self, norms: Array, step: float, which: int) -> Array:
+        """Norms of the columns of W (which = 0) or H (1) after the prox."""
 
 
 class PALM(Alternating):
     """Reweighted and proximal sweeps in turn; see the module's description. O(nnz k^2 + (m + n) k^3) an iteration."""
 
     requires: ClassVar[tuple[str, ...]] = (*Alternating.requires, "exponents", "shrink_norms")
+    distributes = False
     coupling = ()
+    held = (8.0, 3.0)
 
-    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
+    def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> AlternatingState:
         """Starts at the strongest directions of the data: weak columns die at once, so random ones might all do."""
         if start is not None:
             return super().init(problem, start, seed)
@@ -48,11 +60,11 @@ class PALM(Alternating):
         factors.left[:, :k], factors.right[:, :k] = found.U * root, found.V * root
         return AlternatingState(factors, factors, np.inf, problem.rank)
 
-    def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
+    def step(self, problem: FactoredProblem, state: AlternatingState) -> AlternatingState:
         swept = super().step(problem, state)
         if swept.stalled or not np.isfinite(swept.objective):
             return swept
-        regularizer: Any = problem.regularizer
+        regularizer = cast(GroupSparse, problem.regularizer)
         frame = problem.frame(swept.factors)
         # The same turn for both points keeps their difference, which momentum goes on with.
         turn = [
@@ -76,9 +88,9 @@ class PALM(Alternating):
         return AlternatingState(factors, previous, objective, effective_rank(frame.sigma), sweeps)
 
 
-def _proximal(problem: Problem, factors: Factors, which: int) -> Factors:
+def _proximal(problem: FactoredProblem, factors: Factors, which: int) -> Factors:
     """One proximal gradient step on the left factor; biases stay."""
-    regularizer: Any = problem.regularizer
+    regularizer = cast(GroupSparse, problem.regularizer)
     k = factors.k
     slope, _ = problem.gradient_left(factors, transposed=bool(which))
     curvature = problem.pointwise.curvature * float(np.linalg.eigvalsh(problem.gram(factors.right, k))[-1])

@@ -25,26 +25,52 @@ order of their strength and none that only looked strong while the others were m
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from lorank.linalg import Factors, balance, truncated_svd
-from lorank.problems import Problem
-from lorank.solvers.coupled import solve_half
-from lorank.solvers.iterates import ProximalState, entries_of, gradient_step, objective_of, svd_of, updated_bias
-from lorank.solvers.loop import Solver
+from lorank.linalg import Factors, SparsePlusLowRank, balance, truncated_svd
+from lorank.problems import Problem, SpectralPoint, SpectralProblem
+from lorank.regularizers import Spectral
+from lorank.solvers.base import Solver
+from lorank.solvers.half_steps import half_step
 from lorank.types import Array
 
 # Relative accuracy of the singular values: first try, and when F did not fall.
 COARSE, FINE = 1e-2, 1e-7
 # Passes of the power method: from a warm subspace one is enough, and a step that raises F is repeated with more.
 PASSES = {COARSE: 1, FINE: 20}
+# Bisections, in the geometric mean, of an interval of ratio 4 until its ratio is under 1.01.
+BISECTIONS = 8
 # The least ridge of a sweep, as a part of the regularizer's threshold.
 HOLD = 0.1
+# Halvings of the weight on the way down to its value: a threshold of 1e-12 of the strongest direction shrinks nothing.
+MOST_HALVINGS = 40
 # Directions of the random subspace that the first SVD starts from.
 FIRST = 4
+
+
+@dataclass(frozen=True)
+class ProximalState:
+    """The point now and one iteration before, and `subspace`, from which the next SVD starts."""
+
+    point: SpectralPoint
+    before: SpectralPoint
+    subspace: Array
+    objective: float
+    iteration: int = 0
+    sweeps: int = 0
+    stalled: bool = False
+
+    @property
+    def rank(self) -> int:
+        return int(np.count_nonzero(self.point.sigma))
+
+    @property
+    def factors(self) -> Factors:
+        return self.point.factors
 
 
 class ProximalGradient(Solver):
@@ -57,45 +83,35 @@ class ProximalGradient(Solver):
 
     requires = ("value", "prox", "threshold")
     coupling = ("energy",)
+    held = (8.0, 12.0)
 
     def __init__(self, accelerate: Literal["sweeps", "momentum", "none"] = "sweeps") -> None:
         self.accelerate = accelerate
 
     def init(self, problem: Problem, start: Factors | None, seed: int | None) -> ProximalState:
-        m, n = problem.observations.shape
-        dtype = problem.observations.dtype
-        bias = np.zeros(0)
-        if problem.biased:
-            bias = np.zeros(1 + m + n)
-            bias[0] = problem.mean
-        if start is None:
-            U, sigma, V = np.zeros((m, 0), dtype), np.zeros(0), np.zeros((n, 0), dtype)
-        else:
-            U, sigma, V = svd_of(start)
-            if problem.biased:
-                bias = np.concatenate([[start.offset], start.row_bias, start.col_bias])
-        entries = entries_of(problem, U, sigma, V)
+        n, dtype = problem.observations.shape[1], problem.observations.dtype
+        point = problem.start_point(start)
         rng = np.random.default_rng(seed)
-        subspace = np.hstack([V, rng.standard_normal((n, min(FIRST, n))).astype(dtype)])
+        subspace = np.hstack([point.V, rng.standard_normal((n, min(FIRST, n))).astype(dtype)])
         subspace = np.linalg.qr(subspace)[0].astype(dtype)
-        objective = objective_of(problem, U, sigma, V, entries, bias)
-        state = ProximalState(U, sigma, V, entries, U, sigma, V, entries, bias, subspace, objective)
+        state = ProximalState(point, point, subspace, problem.point_objective(point))
         return state if start is not None else self._let_down(problem, state)
 
     def _let_down(self, problem: Problem, state: ProximalState) -> ProximalState:
         """One step for each weight, from one under which only the strongest direction lives down to the own one."""
-        regularizer: Any = problem.regularizer
+        regularizer = problem.spectral
         least = regularizer.threshold(1.0)
         if not 0 < least < np.inf:
             return state
         Z = gradient_step(problem, state, 0.0)
         rng = np.random.default_rng(state.iteration)
         strongest = float(truncated_svd(Z, state.subspace, np.inf, 1, rng, COARSE).sigma[0])
+        least = max(least, strongest * 2.0**-MOST_HALVINGS)
         for threshold in least * 2.0 ** np.arange(np.floor(np.log2(max(strongest / least, 1.0))), 0, -1):
             heavier = replace(regularizer, lam=_weight_of_threshold(regularizer, float(threshold)))
             state = self._iterate(problem.with_regularizer(heavier), state, 0.0, COARSE)
             state = replace(state, iteration=state.iteration + 1)
-        return replace(state, objective=objective_of(problem, state.U, state.sigma, state.V, state.entries, state.bias))
+        return replace(state, objective=problem.point_objective(state.point))
 
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
         momentum = max(state.sweeps - 1, 0) / (state.sweeps + 2) if self.accelerate == "momentum" else 0.0
@@ -109,7 +125,7 @@ class ProximalGradient(Solver):
         return replace(state, stalled=True)
 
     def _iterate(self, problem: Problem, state: ProximalState, beta: float, tol: float) -> ProximalState:
-        regularizer: Any = problem.regularizer
+        regularizer = problem.spectral
         step = 1 / problem.lipschitz
         Z = gradient_step(problem, state, beta)
         rng = np.random.default_rng(state.iteration)
@@ -121,63 +137,68 @@ class ProximalGradient(Solver):
             return self._iterate(problem, replace(state, subspace=found.subspace), beta, FINE)
         alive = max(1, int(np.count_nonzero(sigma)))
         U, sigma, V = found.U[:, :alive], sigma[:alive], found.V[:, :alive]
-        entries = entries_of(problem, U, sigma, V)
-        bias = updated_bias(problem, state.bias, problem.observations.values - entries)
-        objective = objective_of(problem, U, sigma, V, entries, bias)
-        stepped = ProximalState(
-            U,
-            sigma,
-            V,
-            entries,
-            state.U,
-            state.sigma,
-            state.V,
-            state.entries,
-            bias,
-            found.subspace,
-            objective,
-        )
-        if self.accelerate != "sweeps" or not np.isfinite(objective) or not sigma.any():
-            return stepped
-        return swept(problem, stepped, (z[:alive] - sigma) / step, regularizer.threshold(1.0))
+        point, objective = problem.fitted_point(U, sigma, V, state.point.bias)
+        if self.accelerate == "sweeps" and np.isfinite(objective) and sigma.any():
+            slopes = (z[:alive] - sigma) / step
+            point, objective = swept(problem, point, objective, slopes, regularizer.threshold(1.0))
+        return ProximalState(point, state.point, found.subspace, objective)
 
 
-def swept(problem: Problem, state: Any, slopes: Array, threshold: float) -> Any:
-    """The state after one sweep over both factors, whose ridge are the regularizer's slopes; itself if F would rise."""
-    factors = state.factors
+def gradient_step(problem: SpectralProblem, state: ProximalState, beta: float) -> SparsePlusLowRank:
+    """Z = Y - P_Omega(Y - O) at Y = X + beta (X - X_before)."""
+    now, before = state.point, state.before
+    dtype = now.U.dtype
+    U, V, entries = now.U * now.sigma.astype(dtype), now.V, now.entries
+    if beta > 0:
+        U = np.hstack([dtype.type(1 + beta) * U, -dtype.type(beta) * (before.U * before.sigma.astype(dtype))])
+        V = np.hstack([V, before.V])
+        entries = entries + dtype.type(beta) * (entries - before.entries)
+    return problem.gradient_step(U, V, entries, now.bias)
+
+
+def swept(
+    problem: Problem, point: SpectralPoint, objective: float, slopes: Array, threshold: float
+) -> tuple[SpectralPoint, float]:
+    """The point after one sweep over both factors, and F there; the point itself if F would rise.
+
+    The ridge of the sweep are the regularizer's slopes.
+    """
+    factors = point.factors
     k = factors.k
     # Where the regularizer has no slope, rows seen less than k times are held near the place where they are.
     ridge = np.maximum(slopes, HOLD * threshold)
     forces = np.diag(ridge), np.diag(ridge - slopes)
-    left, _ = solve_half(problem, factors, *forces)
+    left, _ = half_step(problem, factors, *forces)
     factors = replace(factors, left=left)
-    right, _ = solve_half(problem, factors.transposed(), *forces, transposed=True)
+    right, _ = half_step(problem, factors.transposed(), *forces, transposed=True)
     factors = problem.recentred(replace(factors, right=right))
     if not factors.is_finite():
-        return state
+        return point, objective
     frame = balance(problem.gram(factors.left, k), problem.gram(factors.right, k))
     sigma = frame.sigma[::-1]
     if not sigma[-1] > 1e-8 * sigma[0]:
-        return state  # A direction is dying: the prox alone decides that.
+        return point, objective  # A direction is dying: the prox alone decides that.
     root = np.sqrt(sigma)
     U = factors.W @ (frame.A[:, ::-1] / root).astype(factors.dtype)
     V = factors.H @ (frame.inverse_transposed[:, ::-1] / root).astype(factors.dtype)
-    entries = entries_of(problem, U, sigma, V)
-    bias = state.bias
+    bias = point.bias
     if problem.biased:
         bias = np.concatenate([[factors.offset], factors.row_bias, factors.col_bias]).astype(np.float64)
-    objective = objective_of(problem, U, sigma, V, entries, bias)
-    if not objective < state.objective:
-        return state
-    return replace(state, U=U, sigma=sigma, V=V, entries=entries, bias=bias, objective=objective)
+    following = problem.point(U, sigma, V, bias)
+    reached = problem.point_objective(following)
+    return (following, reached) if reached < objective else (point, objective)
 
 
-def _weight_of_threshold(regularizer: Any, threshold: float) -> float:
+def _weight_of_threshold(regularizer: Spectral, threshold: float) -> float:
     """The lam under which the regularizer's threshold is this, to a hundredth; it grows with lam."""
-    low = high = regularizer.lam
-    while replace(regularizer, lam=high).threshold(1.0) < threshold:
+    low = high = float(regularizer.lam)
+    while 4 * high < np.inf and replace(regularizer, lam=high).threshold(1.0) < threshold:
         low, high = high, 4 * high
-    while high > 1.01 * low:
-        middle = np.sqrt(low * high)
+    for _ in range(BISECTIONS):
+        if high <= 1.01 * low:
+            break
+        # In units of a power of two, so that neither the product nor its root is rounded otherwise or underflows.
+        unit = 2.0 ** (math.frexp(high)[1] - 1)
+        middle = math.sqrt((low / unit) * (high / unit)) * unit
         low, high = (middle, high) if replace(regularizer, lam=middle).threshold(1.0) < threshold else (low, middle)
-    return float(high)
+    return high

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank.linalg import Factors
+from lorank.solvers.posterior import Posterior
+from lorank.types import Array
 
 
 class Status(Enum):
@@ -20,8 +20,11 @@ class Status(Enum):
     MAX_ITER = "the iteration limit was reached"
     TIME_LIMIT = "the time limit was reached"
     SAMPLED = "all the draws that were asked for were made"
-    STOPPED = "it was stopped early"
+    EARLY_STOPPED = "the validation error no longer fell, or a callback asked to stop"
+    INTERRUPTED = "it was interrupted (Ctrl-C)"
     DIVERGED = "a value that is not finite appeared"
+    # An alias: what files of earlier versions call it.
+    STOPPED = EARLY_STOPPED
 
 
 @dataclass
@@ -42,7 +45,7 @@ class History:
     def __len__(self) -> int:
         return len(self.iteration)
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The columns as arrays, by name."""
         return {name: np.array(column) for name, column in vars(self).items()}
 
@@ -52,6 +55,10 @@ class Result:
     """A solution and how it was reached.
 
     `objective` belongs to `factors`; `status` and `message` say why the solver ended, `history` how it went there.
+
+    A sampler's result has a `posterior` too. Its `factors` are the posterior mean, as wide as all draws together, and
+    its `objective`, like that column of its history, is the root mean squared residual of a draw on the training
+    entries.
     """
 
     factors: Factors
@@ -61,6 +68,7 @@ class Result:
     n_iter: int
     seconds: float
     history: History
+    posterior: Posterior | None = None
 
     @property
     def success(self) -> bool:
@@ -69,9 +77,9 @@ class Result:
 
     @property
     def summary(self) -> Factors:
-        """Factors of the rank that was asked for: those that predict, unless the result is an average of many."""
-        return self.factors
+        """Factors of the rank that was asked for: `factors`, or those nearest to the mean of a posterior."""
+        return self.factors if self.posterior is None else self.posterior.summary
 
-    def predict(self, rows: npt.NDArray[Any], cols: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def predict(self, rows: Array, cols: Array) -> Array:
         """Entries of X at these positions."""
         return self.factors.predict(rows, cols)

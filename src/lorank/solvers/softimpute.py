@@ -13,41 +13,35 @@ Hastie, Mazumder, Lee, Zadeh, "Matrix completion and low-rank SVD via fast alter
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 import scipy.linalg
 
 from lorank.linalg import Factors
-from lorank.problems import Problem
+from lorank.problems import FactoredProblem
+from lorank.regularizers import Factored
 from lorank.solvers.alternating import Alternating, AlternatingState
+from lorank.solvers.base import Solver
 from lorank.types import Array
 
 # The scale of the first factors, as a part of the data's own.
 START = 1e-2
 
 
-class SoftImputeALS(Alternating):
-    """Alternating ridge regressions on the completed matrix; see the module's description.
+class HasFactored(Protocol):
+    """A spectral regularizer that is the least value of one of factors."""
 
-    Works on factors for a spectral regularizer that has a factored form.
-    """
+    def factored(self) -> Factored:
+        """The regularizer of factors."""
 
-    requires: ClassVar[tuple[str, ...]] = ("factored",)
-    any_loss = False
-    coupling = ()
 
-    def init(self, problem: Problem, start: Factors | None, seed: int | None) -> AlternatingState:
-        if start is None:
-            start = _near_zero(problem, problem.random_start(seed))
-            return replace(super().init(_factored(problem), start, seed), objective=np.inf)
-        return super().init(_factored(problem), start, seed)
+class _OnCompleted(Alternating):
+    """Sweeps in the balanced frame, with half-steps on the completed matrix."""
 
-    def step(self, problem: Problem, state: AlternatingState) -> AlternatingState:
-        return super().step(_factored(problem), state)
-
-    def _half(
-        self, problem: Problem, factors: Factors, ridge: Array, pull: Array | None, transposed: bool
+    @staticmethod
+    def half_step(
+        problem: FactoredProblem, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
     ) -> tuple[Array, float]:
         k = factors.k
         slope, _ = problem.gradient_left(factors, transposed)
@@ -67,7 +61,30 @@ class SoftImputeALS(Alternating):
         return left, problem.loss(moved.transposed()) if transposed else np.nan
 
 
-def _near_zero(problem: Problem, factors: Factors) -> Factors:
+class SoftImputeALS(Solver):
+    """Alternating ridge regressions on the completed matrix; see the module's description.
+
+    Works on factors for a spectral regularizer that has a factored form.
+    """
+
+    requires = ("factored",)
+    held = (6.0, 3.0)
+    _sweeps: ClassVar[Alternating] = _OnCompleted()
+
+    def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> AlternatingState:
+        if start is None:
+            start = _near_zero(problem, problem.random_start(seed))
+            return replace(self._sweeps.init(_factored(problem), start, seed), objective=np.inf)
+        return self._sweeps.init(_factored(problem), start, seed)
+
+    def step(self, problem: FactoredProblem, state: AlternatingState) -> AlternatingState:
+        return self._sweeps.step(_factored(problem), state)
+
+    def finish(self, problem: FactoredProblem, state: AlternatingState) -> Factors:
+        return self._sweeps.finish(problem, state)
+
+
+def _near_zero(problem: FactoredProblem, factors: Factors) -> Factors:
     """What is not seen is filled in by X, so X has to start near 0, and at 0 in lines without observations."""
     sides = []
     for side, transposed in ((factors.left, False), (factors.right, True)):
@@ -76,6 +93,5 @@ def _near_zero(problem: Problem, factors: Factors) -> Factors:
     return replace(factors, left=sides[0], right=sides[1])
 
 
-def _factored(problem: Problem) -> Problem:
-    regularizer: Any = problem.regularizer
-    return problem.with_regularizer(regularizer.factored())
+def _factored(problem: FactoredProblem) -> FactoredProblem:
+    return problem.with_regularizer(cast(HasFactored, problem.regularizer).factored())

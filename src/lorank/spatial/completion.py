@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,10 @@ from lorank.regularizers.base import require
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.side_information.coordinates import check_coordinates, sphere
 from lorank.side_information.kernel import Whitening
-from lorank.spatial.interpolation import interpolate, typical_distance
+from lorank.spatial.kriging import Kriging, RegressionKriging, typical_distance
 from lorank.spatial.normalisation import Normalisation
-from lorank.spatial.residuals import Residuals
-from lorank.spatial.tuning import search
+from lorank.tuning.coordinate import coordinate_search
+from lorank.tuning.trials import Trials
 from lorank.types import Array
 
 # Part of the entries of measured places that is hidden to learn how well their gaps are filled.
@@ -55,8 +57,10 @@ class SpatialCompletion(BaseEstimator):
         None is tuned on held-out places: length (1000 km) and nugget are the kernel's, graph_weight the graph's.
         rate, for the graph, is one over its length.
     residual_length, residual_nugget : float or None
-        What the low-rank part leaves over is kriged for each time by itself (`lorank.spatial.residuals`), with this
-        length (1000 km) and nugget; a length of 0 leaves it out. None is tuned, so that it is there if it helps.
+        What the low-rank part leaves over is kriged for each time by itself, with an exponential kernel of this
+        length (1000 km) and nugget; a length of 0 leaves it out. None is tuned, so that it is there if it helps. The
+        low-rank part carries what recurs, and learns from a few months how a place differs from its neighbours; a field
+        has more than any rank, though, and what is left over is still smooth over short distances.
     method : str
         A factored method of the catalogue.
     random_state : int
@@ -66,8 +70,8 @@ class SpatialCompletion(BaseEstimator):
     ----------
     parameters_ : dict
         What was used, tuned or given.
-    trials_ : list of dict
-        Every setting that was tried, with its error on held-out places, in normalised units.
+    tuning_ : Trials
+        What was tried, with its error on held-out places, in normalised units; empty if nothing was tuned.
     error_ : (m,)
         Estimated root mean squared error of each place's predictions, in the unit of the data.
     model_ : MatrixCompletion
@@ -135,16 +139,17 @@ class SpatialCompletion(BaseEstimator):
         z = whole.apply(values)
         given = {name: getattr(self, name) for name in FREE}
         candidates = self._candidates(values.shape, measured.size)
-        if folds:
+        if folds and any(given[name] is None for name in candidates):
             enough = folds if measured.size <= CROSS_VALIDATED else folds[:1]
             fields: dict[tuple[Any, ...], list[Array]] = {}
-            self.parameters_, self.trials_ = search(
+            found = coordinate_search(
                 lambda parameters: self._held_out_error(z, enough, parameters, fields), candidates, given
             )
+            self.parameters_, self.tuning_ = found.parameters, found.trials
         else:
             first = {name: options[0] for name, options in candidates.items()}
             self.parameters_ = {name: first[name] if given[name] is None else given[name] for name in first}
-            self.trials_ = []
+            self.tuning_ = Trials(())
         fitted = self._fit_once(values, self.parameters_)
         self.model_, self.fitted_normalisation_, self._fitted = fitted.model, fitted.normalisation, fitted
         self.error_ = self._errors(folds)
@@ -171,9 +176,7 @@ class SpatialCompletion(BaseEstimator):
         if self._fitted.residuals is not None:
             z += self._fitted.residuals.at(points)
         known = self.fitted_normalisation_
-        measured = np.flatnonzero(self._fitted.determined)
-        rows = _statistics(self.points_[measured], known.coefficients[measured], known.row_scale[measured], points)
-        return known.with_rows(*rows).undo(z)
+        return known.with_rows(*self._fitted.statistics.at(points)).undo(z)
 
     def _candidates(self, shape: tuple[int, int], measured: int) -> dict[str, tuple[Any, ...]]:
         """What is tried of each parameter, the first one first."""
@@ -204,7 +207,7 @@ class SpatialCompletion(BaseEstimator):
         parts = np.array_split(np.random.default_rng(self.random_state).permutation(measured), 5)
         return parts
 
-    def _graph(self, parameters: dict[str, Any]) -> GraphLaplacian | KernelPrior:
+    def _graph(self, parameters: Mapping[str, Any]) -> GraphLaplacian | KernelPrior:
         if self.prior == "kernel":
             kernel: Any = self.kernel
             return KernelPrior(self.points_, kernel, parameters["length"], parameters["nugget"])
@@ -213,7 +216,7 @@ class SpatialCompletion(BaseEstimator):
             self.latitude_, self.longitude_, rate=rate, weight=parameters["graph_weight"]
         )
 
-    def _complete_normalised(self, z: Array, parameters: dict[str, Any]) -> MatrixCompletion:
+    def _complete_normalised(self, z: Array, parameters: Mapping[str, Any]) -> MatrixCompletion:
         rank = min(parameters["rank"], *z.shape)
         lam = parameters["lam"]
         theta = parameters["theta"] if "theta" in registry.find(self.method).parameters else None
@@ -223,13 +226,13 @@ class SpatialCompletion(BaseEstimator):
         )
         return model.fit(Observations.from_dense(z))
 
-    def _residuals(self, left_over: Array, parameters: dict[str, Any]) -> Residuals | None:
-        if not parameters["residual_length"] > 0:
-            return None
-        return Residuals.fit(self.points_, left_over, parameters["residual_length"], parameters["residual_nugget"])
+    def _residuals(self, left_over: Array, parameters: Mapping[str, Any]) -> Kriging | None:
+        """What is left over (m, n), kriged: at rank 0, kriging itself."""
+        length, nugget = parameters["residual_length"], parameters["residual_nugget"]
+        return Kriging.fit(KernelPrior(self.points_, "exponential", length, nugget), left_over) if length > 0 else None
 
     def _held_out_error(
-        self, z: Array, folds: list[Array], parameters: dict[str, Any], fields: dict[tuple[Any, ...], list[Array]]
+        self, z: Array, folds: list[Array], parameters: Mapping[str, Any], fields: dict[tuple[Any, ...], list[Array]]
     ) -> float:
         """Root mean squared error on held-out places, each normalised by its own statistics.
 
@@ -256,15 +259,13 @@ class SpatialCompletion(BaseEstimator):
             squares, count = squares + float(np.nansum(miss**2)), count + int(np.count_nonzero(~np.isnan(miss)))
         return float(np.sqrt(squares / count))
 
-    def _fit_once(self, values: Array, parameters: dict[str, Any]) -> _Fitted:
+    def _fit_once(self, values: Array, parameters: Mapping[str, Any]) -> _Fitted:
         """Normalise, fit and go back, with the statistics of unmeasured places kriged."""
         own = Normalisation.fit(values, self.normalisation, self.time_)
         coefficients, scale = own.coefficients.copy(), own.row_scale.copy()
-        lacking, known = np.flatnonzero(~own.determined), np.flatnonzero(own.determined)
-        if lacking.size:
-            coefficients[lacking], scale[lacking] = _statistics(
-                self.points_[known], coefficients[known], scale[known], self.points_[lacking]
-            )
+        lacking, statistics = ~own.determined, _RowStatistics(self.points_, own)
+        if lacking.any():
+            coefficients[lacking], scale[lacking] = statistics.at(self.points_[lacking])
         normalisation = own.with_rows(coefficients, scale)
         z = normalisation.apply(values)
         model = self._complete_normalised(z, parameters)
@@ -274,7 +275,7 @@ class SpatialCompletion(BaseEstimator):
         share = (~np.isnan(values)).mean(axis=1)
         prior = self._graph(parameters) if self.prior == "kernel" else None
         whitening = prior.bind(share) if isinstance(prior, KernelPrior) else None
-        return _Fitted(model, normalisation, own.determined, predicted, whitening, residuals, share > 0)
+        return _Fitted(model, normalisation, statistics, predicted, whitening, residuals, share > 0)
 
     def _errors(self, folds: list[Array]) -> Array:
         """Estimated error of each place, in the unit of the data.
@@ -301,7 +302,9 @@ class SpatialCompletion(BaseEstimator):
         known, others = np.flatnonzero(fitted.measured), np.flatnonzero(~fitted.measured)
         if others.size:
             logs = np.log(np.maximum(held_out[known], 1e-12 * held_out[known].max() + 1e-300))[:, None]
-            there = interpolate(self.points_[known], logs, self.points_[np.concatenate([known, others])])[:, 0]
+            there = RegressionKriging.fit(self.points_[known], logs).at(self.points_[np.concatenate([known, others])])[
+                :, 0
+            ]
             there = np.exp(np.clip(there, logs.min(), logs.max()))
             # Logarithms average to less than squares do.
             there *= np.sqrt(np.mean(held_out[known] ** 2) / np.mean(there[: known.size] ** 2))
@@ -311,18 +314,32 @@ class SpatialCompletion(BaseEstimator):
 
 @dataclass(frozen=True)
 class _Fitted:
-    """One fit: `determined` are the places that had statistics of their own, `measured` those with any value."""
+    """One fit: `statistics` gives those of the normalisation anywhere, `measured` are the places with any value."""
 
     model: MatrixCompletion
     normalisation: Normalisation
-    determined: Array
+    statistics: _RowStatistics
     predicted: Array
     whitening: Whitening | None
-    residuals: Residuals | None
+    residuals: Kriging | None
     measured: Array
 
 
-def _statistics(points: Array, coefficients: Array, scale: Array, others: Array) -> tuple[Array, Array]:
-    """Coefficients and scale at other points; scales are interpolated as logarithms, to stay positive."""
-    found = interpolate(points, np.column_stack([coefficients, np.log(scale)]), others)
-    return found[:, :-1], np.exp(found[:, -1])
+@dataclass(frozen=True)
+class _RowStatistics:
+    """The coefficients and scales of a normalisation's rows, kriged from those at points (m, d) that have their own."""
+
+    points: Array
+    normalisation: Normalisation
+
+    @cached_property
+    def _kriging(self) -> RegressionKriging:
+        known, own = self.normalisation.determined, self.normalisation
+        # Scales are kriged as logarithms, to stay positive.
+        described = np.column_stack([own.coefficients[known], np.log(own.row_scale[known])])
+        return RegressionKriging.fit(self.points[known], described)
+
+    def at(self, points: Array) -> tuple[Array, Array]:
+        """Coefficients (q, t) and scales (q,) at other points (q, d)."""
+        found = self._kriging.at(points)
+        return found[:, :-1], np.exp(found[:, -1])

@@ -48,8 +48,22 @@ class Normalisation:
     determined: Array
 
     @classmethod
-    def fit(cls, values: Array, name: str, time: npt.ArrayLike | None = None) -> Normalisation:
-        """Fit the normalisation of this name to an array with NaN (m, n); anomalies need the n times as datetime64."""
+    def fit(
+        cls, values: Array, name: str, time: npt.ArrayLike | None = None, plain_deviation: bool = False
+    ) -> Normalisation:
+        """Fit the normalisation of this name to an array with NaN (m, n).
+
+        Parameters
+        ----------
+        values : (m, n)
+        name : str
+        time : (n,) of datetime64
+            Anomalies need it.
+        plain_deviation : bool
+            The variance of a row is the mean of its squares, as usual where whole series are compared. Otherwise they
+            are divided by the degrees of freedom that the row's coefficients leave: a few values hardly deviate from
+            means that were fitted to them, and the scale must hold for others, too.
+        """
         if name not in NAMES:
             raise InputError(f"Unknown normalisation {name!r}; there are {', '.join(NAMES)}.")
         m, n = values.shape
@@ -67,7 +81,8 @@ class Normalisation:
         if name == "zscore-columns":
             level = _mean(values, axis=0)
             return replace(plain, level=level, col_scale=_positive(np.sqrt(_mean((values - level) ** 2, axis=0))))
-        return _fit_rows(plain, values, np.ones((n, 1)) if name == "zscore-rows" else _seasons(name, time, n))
+        basis = np.ones((n, 1)) if name == "zscore-rows" else _seasons(name, time, n)
+        return _fit_rows(plain, values, basis, 0 if plain_deviation else basis.shape[1])
 
     def apply(self, values: Array) -> Array:
         """z of the given x, both (m, n); NaN stays NaN."""
@@ -82,7 +97,7 @@ class Normalisation:
         return replace(self, coefficients=coefficients, row_scale=row_scale, determined=np.ones(len(row_scale), bool))
 
 
-def _fit_rows(plain: Normalisation, values: Array, basis: Array) -> Normalisation:
+def _fit_rows(plain: Normalisation, values: Array, basis: Array, ddof: int) -> Normalisation:
     """Least squares of each row on the basis, and the standard deviation of its residual."""
     q = basis.shape[1]
     seen = ~np.isnan(values)
@@ -99,7 +114,7 @@ def _fit_rows(plain: Normalisation, values: Array, basis: Array) -> Normalisatio
     coefficients = np.zeros((len(values), q))
     coefficients[determined] = np.linalg.solve(normal[determined], right[determined][:, :, None])[:, :, 0]
     squares = np.nansum((values - coefficients @ basis.T) ** 2, axis=1)
-    scale = np.sqrt(squares / np.maximum(count - q, 1))
+    scale = np.sqrt(squares / np.maximum(count - ddof, 1))
     # A row that does not vary keeps its unit: rounding must not be blown up to look like data.
     size = np.sqrt(np.nansum(values**2, axis=1) / np.maximum(count, 1))
     scale = np.where(scale > 1e-12 * size, scale, 1.0)

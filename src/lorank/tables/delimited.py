@@ -1,11 +1,12 @@
-"""Long tables in delimited text, read a block at a time."""
+"""Delimited text, read a block at a time."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,29 +25,136 @@ _CANDIDATES = ("::", "\t", ";", "|", ",", " ")
 # Stands for a delimiter of several characters, which the parsers do not know.
 _STAND_IN = "\x1f"
 
+Advance = Callable[[int], None]
+# What each column that is read holds, by position: `str` for ids, or numpy's type of its numbers.
+Types = Mapping[int, Any]
+# Takes the text of a row that has another number of columns, and its number among the rows that are not empty, from 1;
+# says whether that is as it should be.
+OddRow = Callable[[str, int], bool]
+
 
 @dataclass(frozen=True)
-class Dialect:
-    """How a text file is laid out. Without a header its columns are called 1, 2, 3 ..."""
+class DelimitedFile:
+    """A text file and how it is laid out. Without a header its columns are called 1, 2, 3 ...
 
+    `skip` is the number of lines before the first row, and `member` the file that is meant in a zip of several.
+    """
+
+    path: Path
     delimiter: str
-    header: bool
     columns: tuple[str, ...]
-    skip: int
+    header: bool = False
+    skip: int = 0
+    member: str = ""
+
+    def batches(self, types: Types, advance: Advance | None = None, odd_row: OddRow | None = None) -> Iterator[Any]:
+        """Arrow batches of some columns, in the order of `types`: ids as dictionaries of text, numbers with nulls.
+
+        A missing whole number is an error. Whatever the parser refuses is looked for again line by line, and the
+        error names its line.
+        """
+        try:
+            import pyarrow as pa
+            from pyarrow import csv as arrow
+        except ImportError:
+            raise ImportError("Reading tables needs pyarrow: pip install 'lorank[tables]'.") from None
+
+        if max(types) >= len(self.columns):
+            raise InputError(f"{self.path} has {len(self.columns)} columns where {max(types) + 1} are needed.")
+        text = pa.dictionary(pa.int32(), pa.string())
+        kinds = {str(i): text if kind is str else pa.from_numpy_dtype(kind) for i, kind in types.items()}
+
+        def decide(row: Any) -> str:
+            return "skip" if odd_row is not None and odd_row(row.text, row.number) else "error"
+
+        with self._opened(advance) as file:
+            try:
+                for batch in arrow.open_csv(
+                    file,
+                    arrow.ReadOptions(
+                        block_size=BLOCK,
+                        skip_rows=self.skip,
+                        column_names=[str(i) for i in range(len(self.columns))],
+                        use_threads=odd_row is None,  # rows are numbered only when they are read in turn
+                    ),
+                    arrow.ParseOptions(
+                        delimiter=self._parsed, newlines_in_values=True, invalid_row_handler=odd_row and decide
+                    ),
+                    arrow.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=list(MISSING)),
+                ):
+                    if any(pa.types.is_integer(column.type) and column.null_count for column in batch.columns):
+                        self.explain(types, odd_row)
+                    yield batch
+            except pa.ArrowInvalid as error:
+                if "Empty CSV" not in str(error):
+                    self.explain(types, odd_row)
+                    raise InputError(f"{self.path} cannot be read as a table: {error}.") from None
+
+    def explain(self, types: Types, odd_row: OddRow | None = None) -> None:
+        """Raise the error of the first line that is wrong, with its number."""
+        width, number, row = len(self.columns), 0, 0
+        with self._opened() as file:
+            records = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=self._parsed)
+            try:
+                for fields in records:
+                    number, last = records.line_num, number
+                    if number <= self.skip or not fields:
+                        continue
+                    row += 1
+                    if len(fields) != width:
+                        if odd_row is not None and odd_row(self._parsed.join(fields), row):
+                            continue
+                        raise InputError(
+                            f"Line {last + 1} of {self.path} has {len(fields)} columns where {width} are needed."
+                        )
+                    for i, kind in types.items():
+                        self._check(fields[i], i, kind, last + 1)
+            except UnicodeDecodeError:
+                raise InputError(f"{self.path} is not UTF-8 text after line {number}; convert it to UTF-8.") from None
+            except csv.Error as error:
+                raise InputError(f"Line {number + 1} of {self.path} cannot be read ({error}).") from None
+
+    def _check(self, field: str, i: int, kind: Any, line: int) -> None:
+        where, column = f"Line {line} of {self.path}", f"column {self.columns[i]!r}"
+        if kind is str:
+            if not field:
+                raise InputError(f"{where} has no id in {column}; give one or drop the line.")
+        elif np.dtype(kind).kind == "i":
+            if not field.strip().removeprefix("-").isdigit():
+                raise InputError(f"{where} has {field!r} in {column}, which is not a whole number.")
+        elif field.strip() not in MISSING and not _is_number(field):
+            raise InputError(f"{where} has {field!r} in {column}, which is not a number.")
+
+    def original(self, names: list[str]) -> list[str]:
+        """Ids as they are in the file, also where a long delimiter inside quotes was replaced for the parser."""
+        if self._parsed == self.delimiter:
+            return names
+        return [name.replace(_STAND_IN, self.delimiter) for name in names]
 
     @property
-    def parsed(self) -> str:
+    def _parsed(self) -> str:
         """The delimiter that the parser sees."""
-        return self.delimiter if len(self.delimiter) == 1 else _STAND_IN
+        return _parsed(self.delimiter)
+
+    @contextmanager
+    def _opened(self, advance: Advance | None = None) -> Iterator[IO[bytes]]:
+        """The file for the parser: a delimiter of several characters is replaced on the way."""
+        with open_input(self.path, advance, self.member) as file:
+            stream: Any = io.BufferedReader(_Stream(file, self.delimiter.encode()), BLOCK)
+            yield stream
 
 
-def sniff(path: Path, delimiter: str | None = None, header: bool | None = None) -> Dialect:
+def _parsed(delimiter: str) -> str:
+    return delimiter if len(delimiter) == 1 else _STAND_IN
+
+
+def sniff(path: Path, delimiter: str | None = None, header: bool | None = None, member: str = "") -> DelimitedFile:
     """The layout of a file, from its first lines where it is not given.
 
     The delimiter is the one that cuts most of the first lines into the same number of columns, as many as possible. A
     first line of nothing but numbers is data, not a header, and so is one of three fields whose last is a number.
     """
-    with open_input(path) as file:
+    with open_input(path, member=member) as file:
         sample = file.read(SAMPLE)
     try:
         text = sample.decode("utf-8-sig")
@@ -60,14 +168,14 @@ def sniff(path: Path, delimiter: str | None = None, header: bool | None = None) 
         delimiter = "\t" if ".tsv" in path.suffixes else max(_CANDIDATES, key=lambda candidate: _width(text, candidate))
     elif not delimiter:
         raise InputError("The delimiter is empty; give one character or more.")
-    dialect = Dialect(delimiter, True, (), 0)
-    records = csv.reader(io.StringIO(text.replace(delimiter, dialect.parsed), newline=""), delimiter=dialect.parsed)
+    parsed = _parsed(delimiter)
+    records = csv.reader(io.StringIO(text.replace(delimiter, parsed), newline=""), delimiter=parsed)
     first = next(fields for fields in records if fields)
     first = [field.replace(_STAND_IN, delimiter).strip() for field in first]
     if header is None:
         header = not (all(map(_is_number, first)) or (len(first) == 3 and _is_number(first[2])))
     columns = tuple(first) if header else tuple(str(i + 1) for i in range(len(first)))
-    return Dialect(delimiter, header, columns, records.line_num if header else 0)
+    return DelimitedFile(path, delimiter, columns, header, records.line_num if header else 0, member)
 
 
 def _width(text: str, delimiter: str) -> int:
@@ -84,83 +192,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def batches(
-    path: Path, dialect: Dialect, ids: list[int], value: int | None, advance: Callable[[int], None] | None = None
-) -> Iterator[Any]:
-    """Arrow batches of the id columns (dictionaries of text) and the value column (float64), by position.
-
-    Whatever the parser does not like is looked for again line by line, and told with its line number.
-    """
-    import pyarrow as pa
-    from pyarrow import csv as arrow
-
-    chosen = ids if value is None else [*ids, value]
-    types = {str(i): pa.dictionary(pa.int32(), pa.string()) for i in ids}
-    if value is not None:
-        types[str(value)] = pa.float64()
-    with _opened(path, dialect, advance) as file:
-        try:
-            yield from arrow.open_csv(
-                file,
-                arrow.ReadOptions(
-                    block_size=BLOCK,
-                    skip_rows=dialect.skip,
-                    column_names=[str(i) for i in range(len(dialect.columns))],
-                ),
-                arrow.ParseOptions(delimiter=dialect.parsed, newlines_in_values=True),
-                arrow.ConvertOptions(
-                    column_types=types, include_columns=[str(i) for i in chosen], null_values=list(MISSING)
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" not in str(error):
-                explain(path, dialect, ids, value)
-                raise InputError(f"{path} cannot be read as a table: {error}.") from None
-
-
-def explain(path: Path, dialect: Dialect, ids: list[int], value: int | None) -> None:
-    """Raise the error of the first line that is wrong, with its number."""
-    width = len(dialect.columns)
-    with _opened(path, dialect, None) as file:
-        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        records = csv.reader(text, delimiter=dialect.parsed)
-        number = 0
-        try:
-            for fields in records:
-                number, last = records.line_num, number
-                if number <= dialect.skip or not fields:
-                    continue
-                if len(fields) != width:
-                    raise InputError(f"Line {last + 1} of {path} has {len(fields)} columns where {width} are needed.")
-                if value is not None and fields[value].strip() not in MISSING and not _is_number(fields[value]):
-                    wrong = f"{fields[value]!r} in column {dialect.columns[value]!r}"
-                    raise InputError(f"Line {last + 1} of {path} has {wrong}, which is not a number.")
-                for i in ids:
-                    if not fields[i]:
-                        wrong = f"column {dialect.columns[i]!r}"
-                        raise InputError(f"Line {last + 1} of {path} has no id in {wrong}; give one or drop the line.")
-        except UnicodeDecodeError:
-            raise InputError(f"{path} is not UTF-8 text after line {number}; convert it to UTF-8.") from None
-        except csv.Error as error:
-            raise InputError(f"Line {number + 1} of {path} cannot be read ({error}).") from None
-
-
-class _opened:
-    """A file for the parser: a delimiter of several characters is replaced on the way."""
-
-    def __init__(self, path: Path, dialect: Dialect, advance: Callable[[int], None] | None) -> None:
-        self._context = open_input(path, advance)
-        self._delimiter = dialect.delimiter.encode()
-
-    def __enter__(self) -> IO[bytes]:
-        file = self._context.__enter__()
-        stream: Any = io.BufferedReader(_Stream(file, self._delimiter), BLOCK)
-        return stream
-
-    def __exit__(self, *reason: Any) -> Any:
-        return self._context.__exit__(*reason)
 
 
 class _Stream(io.RawIOBase):
@@ -185,10 +216,3 @@ class _Stream(io.RawIOBase):
                 return self.readinto(buffer)
         buffer[: len(data)] = np.frombuffer(data, np.uint8)
         return len(data)
-
-
-def text_of(names: list[str], dialect: Dialect) -> list[str]:
-    """Ids as they were before a long delimiter inside quotes was replaced."""
-    if dialect.parsed == dialect.delimiter:
-        return names
-    return [name.replace(_STAND_IN, dialect.delimiter) for name in names]

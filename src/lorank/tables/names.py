@@ -19,7 +19,7 @@ from lorank.types import Array
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
-def position_of(name: str, columns: Sequence[str], path: Path) -> int:
+def position_of(name: str, columns: Sequence[str], path: str | Path) -> int:
     """Position of a column; one that is not there is an error that suggests the nearest name."""
     if name in columns:
         return list(columns).index(name)

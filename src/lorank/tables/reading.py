@@ -1,11 +1,11 @@
-"""Tables of every common format as observations, and tables out.
+"""Tables of every common format as observations.
 
 A long table has an entry on each line: a row id, a column id, a value. A wide table is the matrix itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import DuplicateError, InputError
-from lorank.files import kind_of, replacing
+from lorank.files import kind_of
 from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
-from lorank.tables import arrays as matrices
-from lorank.tables import delimited
+from lorank.tables import arrays, parquet
+from lorank.tables.delimited import sniff
 from lorank.tables.names import Numbering, position_of
 from lorank.tables.wide import WideTable
 from lorank.types import Array
 
 Say = Callable[[str], None]
 
-PARQUET = (".parquet", ".pq")
 DUPLICATES = ("error", "mean", "last")
 
 
@@ -111,13 +110,13 @@ def read(
     """
     path = Path(path)
     kind = kind_of(path)
-    if kind in matrices.READERS:
-        return matrices.READERS[kind](path, value), None
+    if kind in arrays.READERS:
+        return arrays.READERS[kind](path, value), None
     columns = column_names(path, delimiter, header)
     chosen = choose_columns(columns, row, col, value, path, say)
     if chosen is None:
-        if kind in PARQUET:
-            return matrices.read_wide_parquet(path, row), None
+        if kind in parquet.SUFFIXES:
+            return parquet.read_wide(path, row), None
         return _read_wide(path, row, delimiter, header, say), None
     table = read_long(path, chosen[0], chosen[1], chosen[2], delimiter=delimiter, header=header, advance=advance)
     return table.observations(duplicates), table.columns
@@ -125,9 +124,9 @@ def read(
 
 def column_names(path: Path, delimiter: str | None = None, header: bool | None = None) -> tuple[str, ...]:
     """Names of a table's columns."""
-    if kind_of(path) in PARQUET:
-        return tuple(matrices.parquet_file(path).schema_arrow.names)
-    return delimited.sniff(path, delimiter, header).columns
+    if kind_of(path) in parquet.SUFFIXES:
+        return parquet.column_names(path)
+    return sniff(path, delimiter, header).columns
 
 
 def choose_columns(
@@ -195,25 +194,31 @@ def blocks(
     advance: Callable[[int], None] | None,
 ) -> Iterator[Block]:
     """For each block of lines: distinct row names and which one is on each line, the same for columns, and values."""
-    if kind_of(path) in PARQUET:
-        yield from matrices.parquet_blocks(path, row, col, value)
+    if kind_of(path) in parquet.SUFFIXES:
+        for rows, cols, values in parquet.batches(path, row, col, value):
+            yield parquet.encoded(rows), parquet.encoded(cols), values
         return
-    dialect = delimited.sniff(path, delimiter, header)
-    ids = [position_of(name, dialect.columns, path) for name in (row, col)]
-    number = None if value is None else position_of(value, dialect.columns, path)
-    for batch in delimited.batches(path, dialect, ids, number, advance):
+    table = sniff(path, delimiter, header)
+    names = [position_of(name, table.columns, path) for name in (row, col)]
+    types: dict[int, Any] = dict.fromkeys(names, str)
+    number = None if value is None else position_of(value, table.columns, path)
+    if number is not None:
+        types[number] = np.float64
+    for batch in table.batches(types, advance):
         if not batch.num_rows:
             continue
-        names = []
-        for i in range(2):
-            texts = delimited.text_of(batch.column(i).dictionary.to_pylist(), dialect)
+        ids = []
+        for i in names:
+            column = batch.column(str(i))
+            texts = table.original(column.dictionary.to_pylist())
             if "" in texts:
-                delimited.explain(path, dialect, ids, number)
-            names.append((texts, batch.column(i).indices.to_numpy()))
-        values = (
-            batch.column(2).to_numpy(zero_copy_only=False) if value is not None else np.full(batch.num_rows, np.nan)
-        )
-        yield names[0], names[1], values
+                table.explain(types)
+            ids.append((texts, column.indices.to_numpy()))
+        if number is None:
+            values = np.full(batch.num_rows, np.nan)
+        else:
+            values = batch.column(str(number)).to_numpy(zero_copy_only=False)
+        yield ids[0], ids[1], values
 
 
 def _read_wide(path: Path, labels: str | None, delimiter: str | None, header: bool | None, say: Say) -> Observations:
@@ -225,36 +230,3 @@ def _read_wide(path: Path, labels: str | None, delimiter: str | None, header: bo
         raise InputError(f"{path} has no column of numbers.")
     say(f"Taking {path} as a wide table: {m} rows, {n} columns.")
     return Observations.from_dense(table.values, table.row_ids, table.col_ids)
-
-
-def write(path: Path, columns: Mapping[str, Array]) -> None:
-    """Write columns as csv, tsv or parquet, as the name says, whole or not at all."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    table = pa.table(dict(columns))
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".tsv", ".txt", *PARQUET):
-        raise InputError(f"{path} should end in .csv, .tsv or .parquet.")
-    with replacing(path) as beside:
-        if suffix in PARQUET:
-            parquet.write_table(table, beside)
-        else:
-            csv.write_csv(
-                table, beside, csv.WriteOptions(delimiter="\t" if suffix == ".tsv" else ",", **_quoting(table))
-            )
-
-
-def _quoting(table: Any) -> dict[str, str]:
-    """Quotes only where some text needs them; Arrow would put them around every text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    special = '[",\t\r\n]'
-    texts = [column for column in table.columns if pa.types.is_string(column.type)]
-    needed = any(pc.any(pc.match_substring_regex(column, special)).as_py() for column in texts)
-    in_header = any(character in name for name in table.column_names for character in '",\t\r\n')
-    return {
-        "quoting_style": "needed" if needed else "none",
-        "quoting_header": "needed" if in_header else "none",
-    }

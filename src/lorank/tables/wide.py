@@ -12,7 +12,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import open_input
-from lorank.tables.delimited import MISSING, Dialect, sniff
+from lorank.tables.delimited import MISSING, DelimitedFile, sniff
 from lorank.tables.names import position_of, spelled
 from lorank.types import Array
 
@@ -37,16 +37,16 @@ class WideTable:
     no number is an error.
     """
 
-    def __init__(self, path: Path, dialect: Dialect, records: list[Record], labels: str | None = None) -> None:
-        self.path, self.dialect, self.records = path, dialect, records
-        self.body = [record for record in records if record.cells][1 if dialect.header else 0 :]
+    def __init__(self, file: DelimitedFile, records: list[Record], labels: str | None = None) -> None:
+        self.path, self.file, self.records = file.path, file, records
+        self.body = [record for record in records if record.cells][1 if file.header else 0 :]
         if not self.body:
-            raise InputError(f"{path} has a header and no lines.")
-        width = len(dialect.columns)
+            raise InputError(f"{file.path} has a header and no lines.")
+        width = len(file.columns)
         for record in self.body:
             if len(record.cells) != width:
                 raise InputError(
-                    f"Line {record.number} of {path} has {len(record.cells)} columns where {width} are needed."
+                    f"Line {record.number} of {file.path} has {len(record.cells)} columns where {width} are needed."
                 )
         columns = [[_bare(record.cells[j]) for record in self.body] for j in range(width)]
         self._read = [_numbers(column) for column in columns]
@@ -62,10 +62,10 @@ class WideTable:
     def read(
         cls, path: Path, labels: str | None = None, delimiter: str | None = None, header: bool | None = None
     ) -> WideTable:
-        dialect = sniff(path, delimiter, header)
-        with open_input(path) as file:
-            data = file.read()
-        return cls(path, dialect, _records(data, dialect.delimiter.encode()), labels)
+        file = sniff(path, delimiter, header)
+        with open_input(path) as stream:
+            data = stream.read()
+        return cls(file, _records(data, file.delimiter.encode()), labels)
 
     @cached_property
     def values(self) -> Array:
@@ -82,29 +82,29 @@ class WideTable:
     @property
     def col_ids(self) -> Array:
         """Names of the columns that hold numbers."""
-        return np.array([self.dialect.columns[j] for j in self.numeric])
+        return np.array([self.file.columns[j] for j in self.numeric])
 
     @property
     def text_columns(self) -> list[str]:
         """Names of the columns that are neither numbers nor the names of the rows."""
         kept = {*self.numeric, self.label}
-        return [name for j, name in enumerate(self.dialect.columns) if j not in kept]
+        return [name for j, name in enumerate(self.file.columns) if j not in kept]
 
     def filled(self, values: Array, spell: Callable[[float], str]) -> bytes:
         """The file with its missing cells filled from `values`, and everything else as it was, byte for byte."""
         for i, record in enumerate(self.body):
-            for place, j in enumerate(self.numeric):
+            for at, j in enumerate(self.numeric):
                 if not self._read[j][1][i]:
-                    record.cells[j] = spell(values[i, place]).encode()
-        delimiter = self.dialect.delimiter.encode()
+                    record.cells[j] = spell(values[i, at]).encode()
+        delimiter = self.file.delimiter.encode()
         return b"".join(delimiter.join(record.cells) + record.end for record in self.records)
 
     def _find_labels(self, labels: str | None) -> int | None:
         if labels is not None:
-            return position_of(labels, self.dialect.columns, self.path)
+            return position_of(labels, self.file.columns, self.path)
         values, known = self._read[0]
         is_text = 2 * np.isfinite(values).sum() < known.sum()
-        return 0 if len(self._read) > 1 and (is_text or not self.dialect.columns[0]) else None
+        return 0 if len(self._read) > 1 and (is_text or not self.file.columns[0]) else None
 
     def _refuse_text(self, columns: list[list[bytes]]) -> None:
         for j in self.numeric:
@@ -114,7 +114,7 @@ class WideTable:
                 i = int(np.argmax(wrong))
                 text = columns[j][i].decode("utf-8", "replace")
                 raise InputError(
-                    f"Line {self.body[i].number} of {self.path} has {text!r} in column {self.dialect.columns[j]!r}, "
+                    f"Line {self.body[i].number} of {self.path} has {text!r} in column {self.file.columns[j]!r}, "
                     "which is not a number."
                 )
 

@@ -1,178 +1,194 @@
-"""The one search that methods are compared by: as many fits and seconds for each as for any other.
+"""The one search: candidates tried one after the other, judged where they were not fitted, within a budget.
 
-Close to half of the fits lie on a logarithmic path of strengths, at the highest rank, for each value of the method's
-second parameter; it goes on beyond an end that is plainly the best. The best of each is tried at the other ranks. The
-rest of the fits walk around the best in ever smaller steps: once around that of each pair of rank and second parameter,
-since the path is too coarse to tell between them, then of the two best pairs, and at last of one. A strength is the
-size of a singular value that a proximal step sets to zero, so that it means the same to every method. Every fit starts
-anew, and so costs what it would alone.
+A *strategy* is a function that calls `Search.attempt` and decides by the answers what to try next. A *judge* fits a
+candidate and measures its error. All else is here: the clock, failures, interruptions, the log of trials and resuming.
+The searches of the library differ in these two alone:
+
+- `path`: lam, rank, theta and biases, each fit started from the last, on held-out entries; for "auto".
+- `budgeted`: any method of the catalogue, each fit from a fresh start, as many for each method; for `compare`.
+- `coordinate`: parameters with a few values each, one after the other; for places that are held out whole.
+- `lorank.distributed.path`: lam alone, on entries of a folder that no process holds.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lorank.errors import InputError, MemoryLimitError
-from lorank.registry import Method
+from lorank.linalg import Factors
+from lorank.solvers import Result
+from lorank.tuning.trial_log import Fitted, TrialLog
+from lorank.tuning.trials import Trial, Trials, TrialStatus
 
-# Strengths run from the top down by this factor.
-RANGE = 1000.0
-# A path goes on if its end is better than all else by this factor.
-PLAINLY = 0.999
-# Steps around the best become no smaller than by this factor.
-FINEST = 1.02
-# The part of the trials after which only one pair of rank and second parameter is refined.
-DECIDED = 0.75
 # What a fit may raise that spoils a trial and not the search.
 FAILURES = (InputError, MemoryLimitError, MemoryError, ArithmeticError, np.linalg.LinAlgError)
 
 
 @dataclass(frozen=True)
-class Point:
-    """What is searched."""
+class Candidate:
+    """What to try.
 
-    strength: float
-    shape: Any
-    rank: int
-    graph_weight: float | None = None
+    Attributes
+    ----------
+    parameters : mapping
+        By name: what the search chooses, whether it belongs to the method or is an option of the fit.
+    start : Factors or None
+        Where to start from; None for a fresh start.
+    to_beat : float
+        The error of the best so far: a trial that cannot come under it may be given up.
+    seconds : float
+        What is left of the time.
+    """
 
-    @property
-    def family(self) -> tuple[Any, int]:
-        """What is chosen among a few, and not refined."""
-        return self.shape, self.rank
+    parameters: Mapping[str, Any]
+    start: Factors | None = None
+    to_beat: float = math.inf
+    seconds: float = math.inf
 
-    def parameters(self, method: Method) -> dict[str, Any]:
-        """As MatrixCompletion takes them."""
-        graph = {} if self.graph_weight is None else {"graph_weight": self.graph_weight}
-        return {"rank": self.rank, **method.at(self.strength, self.shape), **graph}
+
+@dataclass(frozen=True)
+class Judgement:
+    """A judge's answer: the error where the candidate was not fitted, and the fit itself if it is of further use."""
+
+    error: float
+    result: Result | None = None
+    status: TrialStatus = TrialStatus.FINISHED
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The best point, its validation error, and what the search took."""
+    """What a search found: the best trial with its fit, the table of all of them, and whether it came to its end."""
 
-    parameters: dict[str, Any]
-    validation: float
-    trials: int
+    best: Fitted
+    trials: Trials
     seconds: float
-    out_of_time: bool
+    out_of_time: bool = False
+    interrupted: bool = False
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return dict(self.best.parameters)
+
+    @property
+    def error(self) -> float:
+        return self.best.error
+
+    @property
+    def result(self) -> Result:
+        """The fit of the best trial, where its judge hands it on."""
+        assert self.best.result is not None
+        return self.best.result
 
 
-def search(
-    error: Callable[[Mapping[str, Any], float], float],
-    method: Method,
-    ranks: Sequence[int],
-    top: float,
-    trials: int,
-    seconds: float,
-    shapes: Sequence[Any] | None = None,
-    graph_weights: Sequence[float] = (),
-) -> Found:
-    """Parameters with the least validation error; raises what the last trial raised if none could be done.
+class SearchOver(Exception):
+    """No other trial may begin: time is up, or the last one was interrupted."""
+
+
+class Search:
+    """Tries what a strategy proposes.
 
     Parameters
     ----------
-    error : (parameters, seconds left) -> validation error of one fit.
-    top : the strongest strength.
-    trials, seconds : the most fits, and the time after which no other is begun.
-    shapes : values of the method's second parameter; those that the catalogue lists by default.
-    graph_weights : where the search for a graph's weight starts; empty without a graph.
+    judge : function of a Candidate that returns a Judgement
+    log : TrialLog, optional
+        Where trials are kept; one that has a checkpoint answers those that were tried before.
+    max_seconds : float
+        No trial but the first begins after this time.
+    forgiving : bool
+        A trial that raises one of `FAILURES` has an infinite error and does not end the search.
     """
-    started = time.perf_counter()
-    tried: dict[Point, float] = {}
-    failure: BaseException | None = None
-    out_of_time = False
-    for point in walk(method, shapes or method.shapes, ranks, top, tuple(graph_weights) or (None,), trials, tried):
-        left = seconds - (time.perf_counter() - started)
-        if tried and left <= 0:
-            out_of_time = True
-            break
+
+    def __init__(
+        self,
+        judge: Callable[[Candidate], Judgement],
+        log: TrialLog | None = None,
+        max_seconds: float = math.inf,
+        forgiving: bool = False,
+    ) -> None:
+        self.log = TrialLog() if log is None else log
+        self.best: Fitted | None = None
+        self._judge = judge
+        self._started, self._max_seconds = time.perf_counter(), max_seconds
+        self._forgiven = FAILURES if forgiving else ()
+        self._failure: BaseException | None = None
+        self._out_of_time = self._interrupted = False
+
+    def run(self, strategy: Callable[[], Fitted | None]) -> Found:
+        """All that the strategy tries, and the best of it: what it returns, or else the trial with the least error.
+
+        Raises what the last trial raised if none could be done.
+        """
+        best = self.log.outcome()
+        if best is None:
+            try:
+                best = self._best_of(strategy)
+                if not self._interrupted:
+                    self.log.finish(best)
+            except KeyboardInterrupt:  # between two trials; within one it ends that trial
+                self.log.save()
+                raise
+        trials = Trials(self.log.trials).choosing(best.trial)
+        return Found(best, trials, time.perf_counter() - self._started, self._out_of_time, self._interrupted)
+
+    def _best_of(self, strategy: Callable[[], Fitted | None]) -> Fitted:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                value = error(point.parameters(method), max(left, 0.1))
-        except FAILURES as problem:
-            value, failure = np.inf, problem
-        tried[point] = value if np.isfinite(value) else np.inf
-    best = min(tried, key=lambda point: tried[point])
-    if tried[best] == np.inf:
-        raise failure or ArithmeticError("No fit gave a finite error.")
-    return Found(best.parameters(method), tried[best], len(tried), time.perf_counter() - started, out_of_time)
+            best = strategy() or self.best
+        except SearchOver:
+            best = self.best
+        assert best is not None
+        if self._forgiven and best.error == math.inf:
+            raise self._failure or ArithmeticError("No fit gave a finite error.")
+        return best
+
+    def attempt(
+        self, parameters: Mapping[str, Any], start: Factors | None = None, rival: Fitted | None = None
+    ) -> Fitted:
+        """Try one candidate, from these factors, against the error of a rival."""
+        fitted = self.log.saved(parameters) or self._fit(parameters, start, math.inf if rival is None else rival.error)
+        if fitted.trial.status is TrialStatus.INTERRUPTED:
+            self._interrupted = True
+            self.log.stop_saving()
+        if self.best is None or fitted.error < self.best.error:
+            self.best = fitted
+        self.log.add(fitted)
+        if self._interrupted:
+            raise SearchOver
+        return fitted
+
+    def _fit(self, parameters: Mapping[str, Any], start: Factors | None, to_beat: float) -> Fitted:
+        began = time.perf_counter()
+        left = self._max_seconds - (began - self._started)
+        if self.log.trials and left <= 0:
+            self._out_of_time = True
+            raise SearchOver
+        try:
+            judged = self._judge(Candidate(parameters, start, to_beat, left))
+        except self._forgiven as failure:
+            self._failure = failure
+            judged = Judgement(math.inf, None, TrialStatus.FAILED, f"{type(failure).__name__}: {failure}")
+        error = float(judged.error) if np.isfinite(judged.error) else math.inf
+        sweeps = None if judged.result is None else judged.result.n_iter
+        seconds = time.perf_counter() - began
+        return Fitted(Trial(dict(parameters), error, sweeps, seconds, judged.status, judged.reason), judged.result)
 
 
-def walk(
-    method: Method,
-    shapes: Sequence[Any],
-    ranks: Sequence[int],
-    top: float,
-    graphs: Sequence[float | None],
-    trials: int,
-    tried: dict[Point, float],
-) -> Iterator[Point]:
-    """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
-    # Each pair with another rank takes three fits: one, and a step down and up.
-    paired = len(shapes) * (len(ranks) - 1)
-    length = max(3, (trials - 3 * paired) // 2 // len(shapes)) if method.weighted else 1
-    # From strong to weak: strong weights make quick fits, and a search may run out of time.
-    places = list(product(enumerate(np.linspace(0.1, 0.9, length)), enumerate(shapes)))
-    for (step, exponent), (turn, shape) in places[:trials]:
-        # Every second parameter meets every weight of the graph.
-        yield Point(top * RANGE ** -float(exponent), shape, max(ranks), graphs[(step + turn) % len(graphs)])
-    stride = RANGE ** (0.8 / (length - 1)) if length > 1 else 1.0
-    for shape in shapes if length > 1 else ():
-        for factor in (stride, 1 / stride):
-            while len(tried) < trials and (end := _end(tried, shape, factor)) is not None:
-                yield replace(end, strength=end.strength * factor)
-    others = [(best, rank) for best in _best_of_each_family(tried) for rank in ranks if rank != best.rank]
-    for best, rank in others[: trials - len(tried)]:
-        # Noise spreads over more directions at a higher rank, and the best strength grows about as its root.
-        yield replace(best, rank=rank, strength=best.strength * (rank / best.rank) ** 0.5)
-    first = {
-        "strength": stride**0.5,
-        "graph_weight": 10.0**0.5 if graphs[0] is not None else 1.0,
-    }
-    ratios = dict.fromkeys(product(shapes, ranks), first)
-    contenders = len(ratios)
-    while len(tried) < trials:
-        ranked = _best_of_each_family(tried)[:contenders]
-        contenders = 2 if len(tried) < DECIDED * trials else 1
-        coarse = [best for best in ranked if max(ratios[best.family].values()) > FINEST]
-        if not coarse:
-            return
-        for best in coarse:
-            for point in _around(best, ratios[best.family]):
-                if len(tried) < trials and point not in tried:
-                    yield point
-            if min((p for p in tried if p.family == best.family), key=lambda p: tried[p]) == best:
-                ratios[best.family] = {name: ratio**0.5 for name, ratio in ratios[best.family].items()}
+def error_of(
+    error: Callable[[Mapping[str, Any], float], float],
+) -> Callable[[Candidate], Judgement]:
+    """The judge that is a function of (parameters, seconds left) alone, each fit from a fresh start."""
 
+    def judge(candidate: Candidate) -> Judgement:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return Judgement(error(candidate.parameters, max(candidate.seconds, 0.1)))
 
-def _end(tried: Mapping[Point, float], shape: Any, factor: float) -> Point | None:
-    """The last point of a path in the direction of a factor, if it is plainly the best of the path."""
-    path = sorted((p for p in tried if p.shape == shape), key=lambda p: p.strength if factor < 1 else -p.strength)
-    if len(path) < 2 or not tried[path[0]] < PLAINLY * min(tried[point] for point in path[1:]):
-        return None
-    return path[0]
-
-
-def _best_of_each_family(tried: Mapping[Point, float]) -> list[Point]:
-    best: dict[tuple[Any, int], Point] = {}
-    for point in sorted(tried, key=lambda point: tried[point]):
-        best.setdefault(point.family, point)
-    return list(best.values())
-
-
-def _around(best: Point, ratios: Mapping[str, float]) -> Iterator[Point]:
-    """One step down and up in all that is refined."""
-    for name, ratio in ratios.items():
-        if ratio > 1:
-            for factor in (1 / ratio, ratio):
-                yield replace(best, **{name: getattr(best, name) * factor})
+    return judge

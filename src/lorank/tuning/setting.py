@@ -1,33 +1,15 @@
-"""What a model is fitted with, once nothing is "auto" any more."""
+"""Words of the tuning: what is to be chosen, and the setting that comes of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lorank.losses import Loss
+from lorank.models.setting import Setting
 from lorank.observations import Observations
 
 # The word for a parameter that is to be tuned.
 AUTO = "auto"
 
-
-@dataclass(frozen=True)
-class Setting:
-    """Numbers for the parameters that can be tuned; a theta of None is the method's default."""
-
-    lam: float
-    rank: int
-    theta: float | None
-    biases: bool
-
-    @property
-    def bias_weight(self) -> float | None:
-        """Ridge weight of the biases; None without them."""
-        return self.lam if self.biases else None
-
-    def __str__(self) -> str:
-        theta = "" if self.theta is None else f"theta={self.theta:g}, "
-        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}"
+__all__ = ["AUTO", "Setting", "prepared"]
 
 
 def prepared(observations: Observations, loss: Loss) -> Observations:

@@ -1,42 +1,83 @@
-"""What a search tried, as a table and as a plot."""
+"""What a search tried and what came of it, as a table and as a plot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lorank.tuning.setting import Setting
+from lorank.results_table import Table
+from lorank.types import Array
+
+
+class TrialStatus(StrEnum):
+    """How a trial ended."""
+
+    FINISHED = "finished"
+    GIVEN_UP = "given up"
+    OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting, its root mean squared error on the held-out part, and what it cost."""
+    """One candidate, its error on the held-out part, and what it cost.
 
-    lam: float
-    rank: int
-    theta: float | None
-    biases: bool
+    Attributes
+    ----------
+    parameters : mapping
+        What was tried, by name; each is also an attribute of the trial (`trial.lam`).
+    error : float
+        Root mean squared, on the held-out part; infinite if there is none.
+    sweeps : int or None
+        None where the judge fits more than once, or does not say.
+    seconds : float
+    status : TrialStatus
+    reason : str
+        Why it ended like that, where the status alone does not say it.
+    chosen : bool
+    """
+
+    parameters: Mapping[str, Any]
     error: float
-    sweeps: int
-    seconds: float
+    sweeps: int | None = None
+    seconds: float = 0.0
+    status: TrialStatus = TrialStatus.FINISHED
+    reason: str = ""
     chosen: bool = False
 
-    @property
-    def setting(self) -> Setting:
-        return Setting(self.lam, self.rank, self.theta, self.biases)
+    def __getattr__(self, name: str) -> Any:
+        parameters = self.__dict__.get("parameters", {})
+        if name not in parameters:
+            raise AttributeError(f"A trial of {', '.join(parameters)} has no {name}.")
+        return parameters[name]
+
+    def row(self) -> dict[str, Any]:
+        """Parameters, error and all else by name."""
+        return {**self.parameters, **{name: getattr(self, name) for name in _OUTCOME}}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Trial:
+        """The trial that `row` was made of."""
+        outcome = {name: row[name] for name in _OUTCOME}
+        outcome["status"] = TrialStatus(outcome["status"])
+        return cls({name: value for name, value in row.items() if name not in outcome}, **outcome)
+
+
+_OUTCOME = tuple(field.name for field in fields(Trial) if field.name != "parameters")
 
 
 class Trials(Sequence[Trial]):
-    """Every setting that was tried, in order: a table of trials, with `.columns()`, `.to_frame()` and `.plot()`.
+    """Every candidate that was tried, in order: a table of trials, with `.columns()`, `.to_frame()` and `.plot()`.
 
-    The one marked as chosen is what the model was fitted with, or, when lam was placed between trials, nearest to it.
+    The one marked as chosen is what the model was fitted with.
     """
 
-    def __init__(self, trials: Sequence[Trial]) -> None:
+    def __init__(self, trials: Iterable[Trial]) -> None:
         self._trials = tuple(trials)
 
     def __len__(self) -> int:
@@ -58,40 +99,40 @@ class Trials(Sequence[Trial]):
         """What the whole search took."""
         return float(sum(trial.seconds for trial in self))
 
-    def choosing(self, setting: Setting) -> Trials:
-        """The same table with the trial of this setting marked, or the one nearest to it in lam."""
-        same = [
-            i
-            for i, trial in enumerate(self)
-            if (trial.rank, trial.theta, trial.biases) == (setting.rank, setting.theta, setting.biases)
-        ]
-        best = min(same, key=lambda i: abs(np.log(self[i].lam / setting.lam)))
-        return Trials([replace(trial, chosen=i == best) for i, trial in enumerate(self)])
+    def choosing(self, chosen: Trial) -> Trials:
+        """The same table with this one of its trials marked."""
+        return Trials(replace(trial, chosen=trial is chosen) for trial in self)
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a trial, all with the same names: a parameter that a trial does not have is None."""
+        names = dict.fromkeys(name for trial in self for name in trial.parameters)
+        return [{**names, **trial.row()} for trial in self]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Trials:
+        """The table that `rows` was made of."""
+        return cls(map(Trial.from_row, rows))
+
+    def columns(self) -> dict[str, Array]:
         """The table as arrays by name."""
-        return {f.name: np.array([getattr(trial, f.name) for trial in self]) for f in fields(Trial)}
+        rows = self.rows()
+        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame, one line a trial."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("A frame needs pandas: pip install pandas; or use .columns().") from None
-        return pd.DataFrame([asdict(trial) for trial in self], columns=[f.name for f in fields(Trial)])
+        return Table(self.rows()).to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """Held-out error against lam, one line for each rank, theta and biases; the chosen one is circled."""
+        """Held-out error against lam, one line for each set of the other parameters; the chosen one is circled."""
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(figsize=(7, 4.5), layout="constrained")[1] if ax is None else ax
-        groups: dict[tuple[int, float | None, bool], list[Trial]] = {}
+        groups: dict[str, list[Trial]] = {}
         for trial in self:
-            groups.setdefault((trial.rank, trial.theta, trial.biases), []).append(trial)
-        for (rank, theta, biases), trials in groups.items():
+            groups.setdefault(_label(trial), []).append(trial)
+        for label, trials in groups.items():
             trials = sorted(trials, key=lambda trial: trial.lam)
-            parts = [f"rank {rank}", *([] if theta is None else [f"theta {theta:g}"]), *(["biases"] if biases else [])]
-            ax.plot([t.lam for t in trials], [t.error for t in trials], "o-", markersize=4, label=", ".join(parts))
+            ax.plot([t.lam for t in trials], [t.error for t in trials], "o-", markersize=4, label=label)
         for trial in self:
             if trial.chosen:
                 ax.plot(trial.lam, trial.error, "o", markersize=12, fillstyle="none", color="black", label="chosen")
@@ -100,15 +141,15 @@ class Trials(Sequence[Trial]):
         return ax
 
     def __repr__(self) -> str:
-        head = f"{'lam':>10} {'rank':>5} {'theta':>6} {'biases':>6} {'error':>9} {'sweeps':>6} {'seconds':>8}"
-        lines = [
-            f"{t.lam:10.4g} {t.rank:5d} {_text(t.theta):>6} {t.biases!s:>6} {t.error:9.5f}"
-            + f" {t.sweeps:6d} {t.seconds:8.3f}"
-            + ("  <- chosen" if t.chosen else "")
-            for t in self
-        ]
-        return "\n".join([f"{len(self)} trials in {self.seconds:.2f} s", head, *lines])
+        rows = [{**row, "chosen": "<- chosen" if row["chosen"] else ""} for row in self.rows()]
+        return f"{len(self)} trials in {self.seconds:.2f} s\n{Table(rows)}"
 
 
-def _text(theta: float | None) -> str:
-    return "" if theta is None else f"{theta:.2g}"
+def _label(trial: Trial) -> str:
+    """All parameters but lam in words; what is off or the method's default is left out."""
+    parts = []
+    for name, value in trial.parameters.items():
+        if name != "lam" and value is not None and value is not False:
+            shown = f"{value:g}" if isinstance(value, float) else str(value)
+            parts.append(name if value is True else f"{name} {shown}")
+    return ", ".join(parts)

@@ -1,4 +1,18 @@
-"""The Markov chain: one sweep of draws, each from its exact conditional distribution."""
+"""The Markov chain: one sweep of draws, each from its exact conditional distribution.
+
+A graph ties the rows to each other, and their conditional is one Gaussian of all rows together. With the graph's
+density exp(-alpha gamma/2 tr(W^T L W H^T H)) beside the priors, the rows given the columns have the precision alpha P
+and the mean P^-1 b with
+
+    (P W)_i = (G_i + Lambda/alpha) w_i + gamma (L W)_i H^T H,   b_i = H_i^T o_i + Lambda mu / alpha.
+
+P is that of a half-step of alternating least squares, so that its conjugate gradients serve here too. A draw is the
+mean for a right side that was disturbed by noise of covariance P / alpha: P^-1 (b + e) has the covariance P^-1 / alpha.
+
+References
+----------
+Papandreou, Yuille, "Gaussian sampling by local perturbations", NeurIPS 2010.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +23,11 @@ import scipy.linalg
 
 from lorank import kernels
 from lorank.linalg import Factors, pad
-from lorank.observations import Lines, Observations
-from lorank.problems import squared_error
+from lorank.observations import Lines
+from lorank.problems import BaseProblem
 from lorank.side_information.base import Added
-from lorank.solvers.gibbs.graphs import draw_tied
-from lorank.solvers.gibbs.posterior import Draws
+from lorank.solvers.half_steps import conjugate_gradients, graph_system, half_squares, normal_equations
+from lorank.solvers.posterior import Draws
 from lorank.types import Array
 
 # The prior expects factors of this part of the variance that would explain the data. It weighs little beside many rows,
@@ -27,6 +41,8 @@ BIAS_PART = 0.1
 NOISE_PART = 1e-3
 # The prior mean of a factor counts as much as this many rows.
 PRIOR_ROWS = 2.0
+# Of the linear systems of tied rows: what is left of the error is far below the spread of the draws.
+TIED_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -62,71 +78,72 @@ class Prior:
 
 @dataclass(frozen=True)
 class Chain:
-    """A state of the sampler: the last draw and what is kept so far.
+    """A state of the sampler: the last draw, and what is kept so far.
 
-    precision is alpha; `variances` is the sum of 1/alpha, and `held_out` that of predictions of the validation entries,
-    over the `draws.offered` draws after burn-in.
+    precision is alpha, and `objective` the root mean squared residual of the draw on the training entries. `mean` holds
+    the means of its rows given its columns (padded). `variances` is the sum of 1/alpha, and `held_out` that of
+    predictions of the validation entries, over the `draws.offered` draws after burn-in. `seed` and `scale`, the
+    variance of the data, stay the same from sweep to sweep.
     """
 
     factors: Factors
+    mean: Array
     precision: float
-    residual: float
+    objective: float
     draws: Draws
+    seed: int
+    scale: float
     variances: float
     held_out: Array
+    iteration: int = 0
+    stalled: bool = False
+
+    @property
+    def rank(self) -> int:
+        return self.factors.k
+
+
+def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise: float | None, seed: int) -> Chain:
+    """A chain before its first sweep, at given factors or at small random ones, with room for `kept` draws."""
+    observations, k = problem.observations, problem.rank
+    dtype, values = observations.dtype, observations.values.astype(np.float64)
+    offset = float(values.mean()) if problem.biased else 0.0
+    scale = float(np.mean((values - offset) ** 2)) or 1.0
+    if factors is None:
+        # Small factors and a modest precision: the chain anneals itself while it learns the noise.
+        rng = np.random.default_rng([seed, 0])
+        size = 0.3 * (scale / k) ** 0.25
+        left, right = (pad((size * rng.standard_normal((lines, k))).astype(dtype)) for lines in observations.shape)
+        factors, variance = Factors(left, right, k, problem.biased, offset), scale / 2
+    else:
+        factors = replace(factors, left=factors.left.astype(dtype), right=factors.right.astype(dtype))
+        variance = max(2 * problem.loss(factors) / observations.nnz, 1e-6 * scale)
+    precision = 1 / variance if noise is None else noise**-2
+    draws = Draws.empty(factors, kept)
+    return Chain(factors, factors.left, precision, np.inf, draws, seed, scale, 0.0, np.zeros(0))
 
 
 class Sampler:
-    """Sweeps over one data set. Sweep t takes its random numbers from the seed and t alone.
+    """Sweeps over one problem. Sweep t takes its random numbers from the seed and t alone.
 
-    graphs are those of rows and of columns, if there are any; they do not go with biases.
+    noise is the standard deviation of the noise if it is known, and scale the variance of the data.
     """
 
-    def __init__(
-        self,
-        observations: Observations,
-        rank: int,
-        biased: bool,
-        noise: float | None,
-        seed: int,
-        workers: kernels.Workers,
-        graphs: tuple[Added | None, Added | None] = (None, None),
-    ) -> None:
-        values = observations.values.astype(np.float64)
-        self.observations, self.biased, self.noise = observations, biased, noise
-        self.k, self.p = rank, rank + biased
-        self.seed, self.workers, self.graphs = seed, workers, graphs
-        self.offset = float(values.mean()) if biased else 0.0
-        self.scale = float(np.mean((values - self.offset) ** 2)) or 1.0
-        self.wide = Prior.of(self.scale, rank, biased)
+    def __init__(self, problem: BaseProblem, noise: float | None, seed: int, scale: float) -> None:
+        self.problem, self.noise, self.seed, self.scale = problem, noise, seed, scale
+        self.k, self.p = problem.rank, problem.rank + problem.biased
+        self.graphs = problem.added(False), problem.added(True)
+        self.wide = Prior.of(scale, self.k, problem.biased)
         self.narrow = replace(self.wide, scatter=PRIOR_SCALE * self.wide.scatter)
 
-    def start(self, factors: Factors | None, kept: int, held_out: int) -> Chain:
-        if factors is None:
-            # Small factors and a modest precision: the chain anneals itself while it learns the noise.
-            rng = np.random.default_rng([self.seed, 0])
-            size = 0.3 * (self.scale / self.k) ** 0.25
-            left, right = (
-                pad((size * rng.standard_normal((lines, self.k))).astype(self.observations.dtype))
-                for lines in self.observations.shape
-            )
-            factors, variance = Factors(left, right, self.k, self.biased, self.offset), self.scale / 2
-        else:
-            dtype = self.observations.dtype
-            factors = replace(factors, left=factors.left.astype(dtype), right=factors.right.astype(dtype))
-            variance = squared_error(factors, self.observations, self.workers) / self.observations.nnz
-            variance = max(variance, 1e-6 * self.scale)
-        precision = 1 / variance if self.noise is None else self.noise**-2
-        return Chain(factors, precision, np.inf, Draws.empty(factors, kept), 0.0, np.zeros(held_out))
-
-    def sweep(self, chain: Chain, t: int, wide: bool = False) -> tuple[Chain, Array]:
-        """Columns given rows, rows given columns, noise given both; and the means of the rows (padded).
+    def sweep(self, chain: Chain, t: int, wide: bool = False) -> Chain:
+        """Columns given rows, rows given columns, noise given both.
 
         A chain begins with `wide` sweeps, whose prior expects factors of full size: under the narrow one a direction
         that starts small, but is needed, can take very long to grow, above all in a small matrix.
         """
         rng = np.random.default_rng([self.seed, t])
-        factors, by = chain.factors, self.observations
+        factors, by = chain.factors, self.problem.observations
         prior = self.wide if wide else self.narrow
         _, right, _ = self._draw_side(by.by_col, factors.transposed(), chain.precision, prior, rng, transposed=True)
         factors = replace(factors, right=right)
@@ -136,7 +153,8 @@ class Sampler:
         if self.noise is None:
             count, energy = self._graph_residuals(factors)
             precision = rng.gamma((1 + by.nnz + count) / 2) / (NOISE_PART * self.scale / 2 + loss + energy)
-        return replace(chain, factors=factors, precision=precision, residual=np.sqrt(2 * loss / by.nnz)), mean
+        objective = float(np.sqrt(2 * loss / by.nnz))
+        return replace(chain, factors=factors, mean=mean, precision=precision, objective=objective, iteration=t)
 
     def _draw_side(
         self,
@@ -156,11 +174,12 @@ class Sampler:
         if other is not None:
             ridge = ridge + H.T @ other.dot(H)
         if graph is not None:
-            return draw_tied(graph, lines, factors, H.T @ H, ridge, pull, precision, rng, self.workers)
+            return draw_tied(graph, lines, factors, H.T @ H, ridge, pull, precision, rng, self.problem.workers)
         noise = rng.standard_normal((len(factors.left), p), dtype.type) * dtype.type(precision**-0.5)
         mean, out, loss = np.zeros_like(factors.left), np.zeros_like(factors.left), np.empty(len(factors.left))
-        data = (lines.pointers, lines.indices, lines.values, factors.right, k, self.biased, dtype.type(factors.offset))
-        self.workers.run(
+        biased, offset = self.problem.biased, dtype.type(factors.offset)
+        data = (lines.pointers, lines.indices, lines.values, factors.right, k, biased, offset)
+        self.problem.workers.run(
             kernels.sample_lines,
             lines.pointers,
             *data,
@@ -183,3 +202,38 @@ class Sampler:
                 H = side.H.astype(np.float64)
                 count, energy = count + side.W.size, energy + graph.energy(side.W, H.T @ H)
         return count, energy
+
+
+def draw_tied(
+    graph: Added,
+    lines: Lines,
+    factors: Factors,
+    gram: Array,
+    ridge: Array,
+    pull: Array,
+    precision: float,
+    rng: np.random.Generator,
+    workers: kernels.Workers,
+) -> tuple[Array, Array, float]:
+    """Means and a draw (padded) of the left factor given the right one, and half the squared residuals at the draw.
+
+    gram is H^T H (k, k); ridge (k, k) and pull (k,) are those of the prior, in units of the noise's precision alpha.
+    """
+    G, B, squares = normal_equations(lines, factors, workers)
+    fractions = np.diff(lines.pointers) / len(factors.right)
+    system, precondition = graph_system(graph, G, fractions, gram, gram, ridge)
+    right = B + pull
+    root = graph.root
+    own = np.linalg.cholesky(G + ridge) @ rng.standard_normal((*B.shape, 1))
+    tied = root @ rng.standard_normal((root.shape[1], factors.k)) @ _root(gram).T
+    noise = (own[:, :, 0] + tied) / np.sqrt(precision)
+    mean = conjugate_gradients(system, right, factors.W.astype(np.float64), precondition, TIED_TOLERANCE)
+    draw = mean + conjugate_gradients(system, noise, precondition(noise), precondition, TIED_TOLERANCE)
+    loss = half_squares(G, B, squares, draw)
+    return pad(mean.astype(factors.dtype)), pad(draw.astype(factors.dtype)), loss
+
+
+def _root(gram: Array) -> Array:
+    """A root of a Gram, which may be singular."""
+    values, Q = np.linalg.eigh(gram)
+    return Q * np.sqrt(np.maximum(values, 0.0))

@@ -1,0 +1,77 @@
+"""`lorank compare`: which method suits a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lorank.cli.inputs import read_table
+from lorank.cli.method_options import SetOption, methods_of
+from lorank.cli.options import (
+    ColOption,
+    DelimiterOption,
+    Duplicates,
+    DuplicatesOption,
+    HeaderOption,
+    JsonOption,
+    RowOption,
+    SeedOption,
+    TableArgument,
+    ThreadsOption,
+    ValueOption,
+)
+from lorank.cli.terminal import answering
+from lorank.progress import ProgressBar
+
+
+def compare(
+    table: TableArgument,
+    methods: Annotated[
+        str, typer.Option(help="Names separated by commas, or all.")
+    ] = "nnfn,factored-nuclear,nuclear,mf",
+    assignments: SetOption = None,
+    row: RowOption = None,
+    col: ColOption = None,
+    value: ValueOption = None,
+    ranks: Annotated[str, typer.Option(help="Ranks to try, separated by commas.")] = "5,10",
+    trials: Annotated[int, typer.Option(min=1, help="Largest number of fits for each method.")] = 32,
+    max_seconds: Annotated[float, typer.Option(help="Time for the search of each method.")] = 60.0,
+    test: Annotated[float, typer.Option(min=0.01, max=0.7, help="Fraction of the entries to test on.")] = 0.2,
+    biases: Annotated[bool, typer.Option(help="Fit an offset of each row and column.")] = False,
+    duplicates: DuplicatesOption = Duplicates.error,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit several methods and compare their errors on the same held-out entries.
+
+    The parameters of each are tuned by the same search, in the same time.
+    """
+    try:
+        widths = [int(rank) for rank in ranks.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"give whole numbers with commas between, not {ranks!r}.", param_hint="--ranks"
+        ) from None
+    import lorank
+
+    chosen = methods_of(methods, assignments)
+    observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
+    with ProgressBar("Comparing") as bar:
+        comparison = lorank.compare(
+            observations,
+            chosen,
+            ranks=widths,
+            trials=trials,
+            budget=max_seconds,
+            test=test,
+            seed=seed,
+            biases=biases,
+            n_jobs=threads,
+            on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
+        )
+    with answering(None, as_json) as append:
+        append({column: comparison[column] for column in comparison.columns})

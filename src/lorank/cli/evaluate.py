@@ -1,0 +1,104 @@
+"""`lorank evaluate`: how good a model is on a test table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lorank.cli.inputs import pair_columns, value_column
+from lorank.cli.options import (
+    ClipOption,
+    ColOption,
+    DelimiterOption,
+    Duplicates,
+    DuplicatesOption,
+    HeaderOption,
+    JsonOption,
+    ModelArgument,
+    RowOption,
+    ValueOption,
+)
+from lorank.cli.terminal import answer, say
+from lorank.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from lorank.models import Model
+    from lorank.observations import Observations
+
+
+def evaluate(
+    model: ModelArgument,
+    test: Annotated[Path, typer.Argument(help="Long table of entries that the model was not fitted on.")],
+    row: RowOption = None,
+    col: ColOption = None,
+    value: ValueOption = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Length of the recommended lists.")] = 10,
+    relevant: Annotated[
+        float | None, typer.Option(help="Smallest value that counts as relevant; the training mean if not given.")
+    ] = None,
+    clip: ClipOption = False,
+    duplicates: DuplicatesOption = Duplicates.error,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k, recall@k."""
+    import numpy as np
+
+    import lorank
+    from lorank.errors import InputError
+    from lorank.models.ranking_metrics import ranking_scores
+    from lorank.models.recommending import was_seen
+    from lorank.tables import reading as tables
+
+    fitted = lorank.load(model)
+    row, col = pair_columns(test, fitted, row, col, delimiter, header)
+    value = value or value_column(tables.column_names(test, delimiter, header), fitted, row, col, test)
+    with ProgressBar(f"Reading {test.name}", test.stat().st_size) as bar:
+        table = tables.read_long(test, row, col, value, delimiter=delimiter, header=header, advance=bar.advance)
+    known, unknown = _known(table.observations(duplicates), fitted)
+    if unknown:
+        say(f"{unknown} of {known.nnz + unknown} entries have ids that the model does not know, and are left out.")
+    if not known.nnz:
+        raise InputError(f"The model knows none of the ids in {test}.")
+    again = int(was_seen(fitted, known.rows, known.cols).sum())
+    if again:
+        say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
+    predicted = fitted.factors.predict(known.rows, known.cols).astype(np.float64)
+    if clip and fitted.range is None:
+        raise InputError("The range of the data is not known to this model; leave out --clip.")
+    residuals = (np.clip(predicted, *(fitted.range or ())) if clip else predicted) - known.values
+    facts: dict[str, Any] = {
+        "entries": known.nnz,
+        "unknown": unknown,
+        "rmse": float(np.sqrt(np.mean(residuals**2))),
+        "mae": float(np.abs(residuals).mean()),
+    }
+    if fitted.observations is not None:
+        facts["relevant_from"] = fitted.mean if relevant is None else relevant
+        with ProgressBar("Ranking", int(np.count_nonzero(np.diff(known.by_row.pointers)))) as bar:
+            facts |= ranking_scores(fitted, known, k, relevant, bar.advance)
+    else:
+        say("The model was saved without its data, so that its lists cannot be judged.")
+    answer(facts, as_json)
+
+
+def _known(test: Observations, model: Model) -> tuple[Observations, int]:
+    """The entries of a test table whose ids a model knows, in its rows and columns, and how many it does not."""
+    import numpy as np
+
+    from lorank.observations import Observations
+    from lorank.observations.identifiers import Identifiers
+    from lorank.tables.names import as_model_spells
+
+    found = []
+    for ids, own, size in zip((test.row_ids, test.col_ids), (model.row_ids, model.col_ids), model.shape):
+        assert ids is not None  # long tables have ids
+        own = Identifiers(np.arange(size)) if own is None else own
+        found.append(own.find(as_model_spells(ids.values, own)))
+    rows, cols = found[0][test.rows], found[1][test.cols]
+    known = (rows >= 0) & (cols >= 0)
+    entries = (rows[known], cols[known], test.values[known].astype(model.factors.dtype))
+    return Observations.from_coo(*entries, model.shape, model.row_ids, model.col_ids), int((~known).sum())

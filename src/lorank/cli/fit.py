@@ -1,0 +1,323 @@
+"""`lorank fit`: a table in, a model out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lorank.cli.inputs import read_table
+from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
+from lorank.cli.options import (
+    AddressOption,
+    Backend,
+    BackendOption,
+    BiasesOption,
+    ColOption,
+    DelimiterOption,
+    Duplicates,
+    DuplicatesOption,
+    HeaderOption,
+    JsonOption,
+    LamOption,
+    MaxSecondsOption,
+    OutOfCoreOption,
+    RankOption,
+    RowOption,
+    SeedOption,
+    TableOrFolderArgument,
+    ThreadsOption,
+    ValueOption,
+    WorkersOption,
+    WorkFolderOption,
+    check_command,
+    yes_no_auto,
+)
+from lorank.cli.terminal import answer, noting_interrupts, say
+from lorank.errors import InputError
+from lorank.files import size_of
+from lorank.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from lorank.estimators import MatrixCompletion
+    from lorank.models import Model
+
+
+def fit(
+    table: TableOrFolderArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Model to write; of a folder of parquet files, a folder of shards unless it ends in .lorank.",
+        ),
+    ] = Path("model.lorank"),
+    row: RowOption = None,
+    col: ColOption = None,
+    value: ValueOption = None,
+    method: MethodOption = "nnfn",
+    assignments: SetOption = None,
+    rank: RankOption = "auto",
+    lam: LamOption = "auto",
+    theta: ThetaOption = None,
+    biases: BiasesOption = "auto",
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            help="For early stopping: a fraction of the entries to hold out, such as 0.1, or a file of entries."
+        ),
+    ] = None,
+    duplicates: DuplicatesOption = Duplicates.error,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    max_seconds: MaxSecondsOption = None,
+    tol: Annotated[
+        float, typer.Option(min=0.0, help="Stop when the relative change of the objective is smaller.")
+    ] = 1e-4,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Compute in single precision: half the memory, seven digits.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File in which the state is saved regularly; if it exists, the fit continues from it."),
+    ] = None,
+    keep_data: Annotated[
+        bool, typer.Option(help="Keep the entries in the model, so that `recommend` can leave out what was observed.")
+    ] = True,
+    backend: BackendOption = "local",
+    out_of_core: OutOfCoreOption = False,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    work_folder: WorkFolderOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the checkpoint; an error if there is none.")
+    ] = False,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit a model to a table and save it.
+
+    A long table has a row id, a column id and a value on each line (--row, --col, --value); a wide table is the matrix
+    itself, with missing cells. Parameters that are auto are chosen by the error on a tenth of the entries, which is
+    held out; the model is then fitted to all entries.
+
+    A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. Of its
+    parameters only lam is tuned, by the held-out error along a path such as --lam 20,10,5.
+    """
+    runs = Backend.of(table, backend, out_of_core, workers, address, work_folder)
+    chosen = method_of(method, assignments)
+    params = {
+        "method": chosen if assignments else method,
+        "rank": number_or_auto(rank, "--rank", int),
+        "lam": _numbers(lam) if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
+        "theta": theta_for(chosen, theta),
+        "biases": yes_no_auto(biases),
+        "random_state": seed,
+        "n_jobs": threads,
+        "max_seconds": max_seconds,
+        "tol": tol,
+        "dtype": "float32" if float32 else "float64",
+    }
+    saved = checkpoint or Path(f"{output}.checkpoint")
+    if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
+        raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
+    if chosen.samples:
+        _without_search(method, params)
+    from lorank.estimators import MatrixCompletion
+    from lorank.estimators.progress import FitProgress
+    from lorank.files import check_writable
+
+    # All that can be wrong with the command comes before the table, which may take minutes.
+    model = MatrixCompletion(**params)
+    for path in (output, saved):
+        check_writable(path)
+    if runs.in_parts:
+        if duplicates != Duplicates.error:
+            raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
+        _fit_folder(
+            table,
+            output,
+            (row, col, value),
+            model,
+            None if validation is None else _share(validation),
+            runs.options(threads),
+            saved,
+            keep_checkpoint=checkpoint is not None,
+            keep_data=keep_data,
+            as_json=as_json,
+        )
+        return
+    if runs.on_ray:
+        model.set_params(backend="ray", n_workers=runs.workers)
+    check_command(model)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    resumed = saved if saved.exists() else None
+    held_out = _read_validation(validation, columns, delimiter, header, duplicates)
+    with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
+        follow = FitProgress(model, bar, lambda: _say_resumed(resumed), chosen.samples)
+        try:
+            model.fit(observations, validation=held_out, callbacks=[follow], checkpoint=saved, on_trial=follow.trial)
+        except KeyboardInterrupt:
+            interrupted.append(True)
+    if interrupted:
+        state = (
+            f"; the state is in {saved}. Give the same command again to go on from there." if saved.exists() else "."
+        )
+        say(f"Interrupted{state}")
+        raise typer.Exit(1)
+    fitted = replace(model.model_, columns=columns)
+    fitted.save(output, data=keep_data)
+    if checkpoint is None:
+        saved.unlink(missing_ok=True)
+    answer({**_facts(fitted, output), **_errors(fitted)}, as_json)
+
+
+def _say_resumed(checkpoint: Path | None) -> None:
+    if checkpoint is not None:
+        say(f"Going on from {checkpoint}.")
+
+
+def _read_validation(
+    given: str | None, columns: tuple[str, ...] | None, delimiter: str | None, header: bool | None, duplicates: str
+) -> Any:
+    """None, a share, or the observations of another file laid out as the first."""
+    if given is None:
+        return None
+    try:
+        float(given)
+    except ValueError:
+        names = columns or (None, None, None)
+        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
+    return _share(given)
+
+
+def _share(given: str) -> float:
+    try:
+        share = float(given)
+    except ValueError:
+        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
+    if not 0 < share < 1:
+        raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
+    return share
+
+
+def _without_search(method: str, params: dict[str, Any]) -> None:
+    """What the sampler takes where a parameter is auto: it draws its own weights, and does not mind a rank too high."""
+    usual = {"rank": 10, "biases": True, "lam": 1.0}
+    params |= {name: value for name, value in usual.items() if params[name] == "auto"}
+    given = "it has rank 10 and biases unless they are given"
+    say(f"Nothing is searched for {method}, which draws its own weights; {given}.")
+
+
+def _facts(model: Model, output: Path) -> dict[str, Any]:
+    from lorank import registry
+
+    m, n = model.shape
+    result = model.result
+    return {
+        "model": str(output),
+        "bytes": size_of(output),
+        "rows": m,
+        "columns": n,
+        "entries": model.entries,
+        "method": str(registry.find(model.params["method"])),
+        **model.setting.facts(),
+        "status": result.status.name.lower(),
+        "iterations": result.n_iter,
+        "seconds": result.seconds,
+    }
+
+
+def _errors(model: Model) -> dict[str, float]:
+    errors = {"training_rmse": model.training_error}
+    held_out = model.held_out_error()
+    if held_out is not None:
+        errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
+    return errors
+
+
+def _numbers(text: str) -> list[float]:
+    return [number_or_auto(part, "--lam", float) for part in text.split(",")]
+
+
+def _fit_folder(
+    table: Path,
+    output: Path,
+    columns: tuple[str | None, str | None, str | None],
+    wanted: MatrixCompletion,
+    validation: float | None,
+    backend: dict[str, Any],
+    checkpoint: Path,
+    *,
+    keep_checkpoint: bool,
+    keep_data: bool,
+    as_json: bool,
+) -> None:
+    """Fit all Parquet files of a folder, on Ray or out of core, and save the model as its name says."""
+    from lorank import distributed
+    from lorank.estimators.progress import FitProgress
+    from lorank.tables import parquet
+    from lorank.tables import reading as tables
+
+    files = parquet.parquet_files(table)
+    present = parquet.column_names(files[0])
+    names = tables.choose_columns(present, *columns, Path(files[0]), say)
+    if names is None:
+        raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
+    parameters = _without_auto(wanted.get_params(), validation)
+    states = (checkpoint, Path(f"{checkpoint}.path"))
+    resumed = checkpoint if any(path.exists() for path in states) else None
+    with ProgressBar(f"Sorting {len(files)} files") as bar, noting_interrupts() as interrupted:
+        follow = FitProgress(wanted, bar, lambda: _say_resumed(resumed))
+        model = distributed.fit(
+            table,
+            **dict(zip(("row", "col", "value"), names)),
+            **parameters,
+            **backend,
+            checkpoint=checkpoint,
+            output=output if keep_data else None,
+            callbacks=[follow],
+        )
+    if interrupted:
+        say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
+        raise typer.Exit(1)
+    if not keep_data:
+        model.save(output, shards=output.suffix != distributed.ONE_FILE)
+    if not keep_checkpoint:
+        for path in states:
+            path.unlink(missing_ok=True)
+    errors = [error for error in model.result.history.validation if error == error]
+    answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
+
+
+def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:
+    """Parameters without "auto", but for lam: that is found on a path, the only thing that is tuned on a folder."""
+    rank, biases = params["rank"], params["biases"]
+    lam, guesses = params["lam"], []
+    if rank == "auto":
+        rank = 10
+        guesses.append("rank 10")
+    if biases == "auto":
+        biases = True
+        guesses.append("biases")
+    if (lam == "auto" or isinstance(lam, list)) and validation is None:
+        validation = 0.1
+        guesses.append("a tenth of the entries held out to choose lam")
+    if guesses:
+        say(f"Of a folder only lam is tuned: taking {' and '.join(guesses)}.")
+    return {
+        "method": params["method"],
+        "rank": rank,
+        "lam": lam,
+        "theta": None if params["theta"] == "auto" else params["theta"],
+        "biases": biases,
+        "validation": validation or 0.0,
+        "seed": params["random_state"],
+        "max_seconds": params["max_seconds"],
+        "tol": params["tol"],
+        "dtype": params["dtype"],
+    }

@@ -1,0 +1,76 @@
+"""Tables that commands read, with a progress bar and a sentence about each guess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lorank.cli.terminal import say
+from lorank.errors import InputError
+from lorank.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from lorank.models import Model
+    from lorank.observations import Observations
+
+
+def read_table(
+    path: Path,
+    row: str | None,
+    col: str | None,
+    value: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    duplicates: str = "error",
+) -> tuple[Observations, tuple[str, ...] | None]:
+    """Observations of a file, with a progress bar, and a sentence about each guess."""
+    from lorank.tables import reading as tables
+
+    size = path.stat().st_size if path.is_file() else None
+    with ProgressBar(f"Reading {path.name}", size) as bar:
+        observations, columns = tables.read(
+            path,
+            row,
+            col,
+            value,
+            delimiter=delimiter,
+            header=header,
+            duplicates=duplicates,
+            say=say,
+            advance=bar.advance,
+        )
+    m, n = observations.shape
+    if columns is None and observations.nnz == m * n:
+        raise InputError(
+            f"No cell of {path} is missing, so there is nothing to learn; "
+            "if it is a long table, say which columns are --row, --col and --value."
+        )
+    return observations, columns
+
+
+def pair_columns(
+    path: Path, model: Model, row: str | None, col: str | None, delimiter: str | None, header: bool | None
+) -> tuple[str, str]:
+    """The id columns of a table: those named, those of the model's own table, or the first two of two or three."""
+    from lorank.tables import reading as tables
+
+    columns = tables.column_names(path, delimiter, header)
+    own = model.columns or (None, None)
+    row, col = row or (own[0] if own[0] in columns else None), col or (own[1] if own[1] in columns else None)
+    if row is None and col is None and len(columns) in (2, 3):
+        row, col = columns[:2]
+        say(f"Taking column {row!r} as rows and {col!r} as columns.")
+    if row is None or col is None:
+        raise InputError(f"Say which columns of {path} are --row and --col; there are {', '.join(columns)}.")
+    return row, col
+
+
+def value_column(columns: tuple[str, ...], model: Model, row: str, col: str, path: Path) -> str:
+    """The model's own value column, or the one that is left of three."""
+    own = (model.columns or (None, None, None))[2]
+    rest = [name for name in columns if name not in (row, col)]
+    if own in rest:
+        return str(own)
+    if len(rest) != 1:
+        raise InputError(f"Say which column of {path} is --value; there are {', '.join(columns)}.")
+    return rest[0]

@@ -1,0 +1,168 @@
+"""The options that commands share, and what they mean together."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lorank.errors import InputError
+from lorank.files import check_writable
+
+if TYPE_CHECKING:
+    from lorank.estimators import MatrixCompletion
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+ModelArgument = Annotated[Path, typer.Argument(help="Model saved by `lorank fit`.")]
+RowOption = Annotated[str | None, typer.Option("--row", help="Column that holds the row ids.")]
+ColOption = Annotated[str | None, typer.Option("--col", help="Column that holds the column ids.")]
+ValueOption = Annotated[str | None, typer.Option("--value", help="Column that holds the values.")]
+DelimiterOption = Annotated[
+    str | None, typer.Option(help="Text between two cells, such as ';' or '::'; found out if not given.")
+]
+HeaderOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether the first line names the columns; without names they are 1, 2, ..."
+    ),
+]
+ClipOption = Annotated[bool, typer.Option("--clip", help="Limit predictions to the range of the training values.")]
+SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads; all cores if not given.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="File to write: csv, tsv or parquet; standard output if not given."),
+]
+
+
+class Duplicates(StrEnum):
+    """What --duplicates may be."""
+
+    error = "error"
+    mean = "mean"
+    last = "last"
+
+
+TableArgument = Annotated[
+    Path, typer.Argument(help="Delimited text (also gz, xz, bz2, zip), parquet, npz, Matrix Market or NetCDF.")
+]
+TableOrFolderArgument = Annotated[
+    Path, typer.Argument(help="Delimited text, parquet, npz, Matrix Market or NetCDF; or a folder of parquet files.")
+]
+RankOption = Annotated[str, typer.Option(help="Rank of the factors, or auto.")]
+LamOption = Annotated[str, typer.Option(help="Weight of the regularizer, or auto.")]
+BiasesOption = Annotated[str, typer.Option(help="Fit an offset of each row and column: yes, no or auto.")]
+DuplicatesOption = Annotated[
+    Duplicates, typer.Option(help="What to do with a (row, column) pair that is given more than once.")
+]
+MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop the fit after this many seconds.")]
+BackendOption = Annotated[str, typer.Option(help="local, or ray: worker processes on this machine or on a cluster.")]
+OutOfCoreOption = Annotated[
+    bool, typer.Option("--out-of-core", help="For parquet files larger than memory: keep blocks of entries on disk.")
+]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Number of Ray worker processes; 2 if not given.")]
+AddressOption = Annotated[
+    str | None, typer.Option(help="Address of a Ray cluster; without it Ray is started on this machine.")
+]
+WorkFolderOption = Annotated[
+    Path | None, typer.Option(help="Folder for the blocks; on a cluster, on storage that all nodes share.")
+]
+VariableOption = Annotated[str | None, typer.Option(help="NetCDF: the variable to fill, if there are several.")]
+DimOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of the locations.")]
+LatOption = Annotated[
+    str | None, typer.Option(help="NetCDF: the coordinate of the latitudes; lat or latitude if not given.")
+]
+LonOption = Annotated[
+    str | None, typer.Option(help="NetCDF: the coordinate of the longitudes; lon or longitude if not given.")
+]
+TimeOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of the times.")]
+NormalisationOption = Annotated[
+    str,
+    typer.Option(
+        help="NetCDF: normalisation, one of none, zscore, zscore-rows, zscore-columns, anomalies or anomalies-trend."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where a fit runs, from options that are checked together: in this process, on Ray, or from disk."""
+
+    on_ray: bool
+    in_parts: bool
+    workers: int
+    address: str | None
+    work_folder: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        table: Path,
+        backend: str,
+        out_of_core: bool,
+        workers: int | None,
+        address: str | None,
+        work_folder: Path | None,
+    ) -> Backend:
+        if backend not in ("local", "ray"):
+            raise typer.BadParameter(f"give local or ray, not {backend!r}.", param_hint="--backend")
+        on_ray = backend == "ray"
+        in_parts = out_of_core or table.is_dir() or (on_ray and table.suffix.lower() in (".parquet", ".pq"))
+        if on_ray and out_of_core:
+            raise typer.BadParameter("give either --out-of-core or --backend ray.")
+        if not on_ray and (workers is not None or address is not None):
+            raise typer.BadParameter("--workers and --address go with --backend ray.")
+        if work_folder is not None and not in_parts:
+            raise typer.BadParameter("--work-folder is for folders of parquet files.")
+        return cls(on_ray, in_parts, workers or 2, address, work_folder)
+
+    def cluster(self) -> AbstractContextManager[None]:
+        """The Ray cluster for a fit of data in memory; without an address the fit starts its own."""
+        if self.address is None:
+            return nullcontext()
+        from lorank.distributed import open_ray
+
+        return open_ray(self.address)
+
+    def options(self, threads: int | None) -> dict[str, Any]:
+        """The same as arguments of `distributed.fit`."""
+        from lorank.kernels.parallel import available_cores
+
+        return {
+            "backend": "ray" if self.on_ray else "out-of-core",
+            "address": self.address,
+            "work_folder": self.work_folder,
+            "workers": self.workers if self.on_ray else 1,
+            "threads": threads or (1 if self.on_ray else available_cores()),
+        }
+
+
+def picture_format(path: Path) -> str:
+    """The format that the name of a picture says; checked before the work that goes into it."""
+    suffix = path.suffix.lower().lstrip(".")
+    if suffix not in ("png", "pdf", "svg"):
+        raise typer.BadParameter(f"{path} should end in .png, .pdf or .svg.", param_hint="--output")
+    check_writable(path)
+    return suffix
+
+
+def check_command(model: MatrixCompletion) -> None:
+    """Refuse parameters that a model cannot have."""
+    from lorank.estimators.parameters import Parameters
+
+    try:
+        Parameters(**model.get_params(deep=False))
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def yes_no_auto(text: str) -> Any:
+    """True, False or "auto"."""
+    words = {"yes": True, "true": True, "no": False, "false": False, "auto": "auto"}
+    if text.lower() not in words:
+        raise typer.BadParameter(f"give yes, no or auto, not {text!r}.", param_hint="--biases")
+    return words[text.lower()]

@@ -1,0 +1,87 @@
+"""`lorank predict`: values at (row, column) pairs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lorank.cli.inputs import pair_columns
+from lorank.cli.options import (
+    ClipOption,
+    ColOption,
+    DelimiterOption,
+    HeaderOption,
+    JsonOption,
+    ModelArgument,
+    OutputOption,
+    RowOption,
+)
+from lorank.cli.terminal import answering
+from lorank.progress import ProgressBar
+
+
+class Unseen(StrEnum):
+    """What --unseen may be."""
+
+    bias = "bias"
+    error = "error"
+
+
+def predict(
+    model: ModelArgument,
+    pairs: Annotated[Path, typer.Argument(help="Table with a row id and a column id on each line.")],
+    output: OutputOption = None,
+    row: RowOption = None,
+    col: ColOption = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Also print the bounds of an interval with this coverage, such as 0.9."),
+    ] = None,
+    clip: ClipOption = False,
+    unseen: Annotated[
+        Unseen,
+        typer.Option(help="Ids that the model was not fitted on: predict from the biases, or stop with an error."),
+    ] = Unseen.bias,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict the values at (row, column) pairs."""
+    if unseen not in ("bias", "error"):
+        raise typer.BadParameter(f"give bias or error, not {unseen!r}.", param_hint="--unseen")
+    import numpy as np
+
+    import lorank
+    from lorank.errors import InputError
+    from lorank.files import kind_of
+    from lorank.tables import parquet
+    from lorank.tables import reading as tables
+    from lorank.tables.names import as_model_spells, spelled
+
+    fitted = lorank.load(model)
+    names = pair_columns(pairs, fitted, row, col, delimiter, header)
+    lines = 0
+    kinds: list[str] = []
+    with ProgressBar(f"Predicting {pairs.name}", pairs.stat().st_size) as bar, answering(output, as_json) as append:
+        for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
+            given = [spelled(distinct) for distinct, _ in sides]
+            kinds = kinds or [part.dtype.kind for part in given]
+            # A column of the answer has one type: once text, always text.
+            given = [part.astype(str) if kind == "U" else part for part, kind in zip(given, kinds)]
+            if (
+                output is not None
+                and kind_of(output) in parquet.SUFFIXES
+                and kinds != [part.dtype.kind for part in given]
+            ):
+                raise InputError(f"Some ids in {pairs} are numbers and some are not; write the answer to a .csv file.")
+            own = [as_model_spells(part, ids) for part, ids in zip(given, (fitted.row_ids, fitted.col_ids))]
+            pairs_of_block = [part[which] for part, (_, which) in zip(own, sides)]
+            found = fitted.predict(*pairs_of_block, interval=interval, clip=clip, unseen=unseen.value)
+            columns = {name: part[which] for name, part, (_, which) in zip(names, given, sides)}
+            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))})
+            lines += sides[0][1].size
+        if not lines:
+            raise InputError(f"{pairs} has a header and no lines.")

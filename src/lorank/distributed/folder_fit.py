@@ -1,0 +1,235 @@
+"""Fit a folder of Parquet files that no process holds: on Ray, or out of core in this one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank import registry
+from lorank.distributed.actors import RayEngine, check_cluster
+from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
+from lorank.distributed.parts import Part, seen_lines
+from lorank.distributed.path import automatic_weights, fit_path
+from lorank.distributed.prepare import Prepared, prepare
+from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, LocalEngine
+from lorank.distributed.ray_backend import check_distributable
+from lorank.errors import InputError
+from lorank.linalg.factors import padded_width
+from lorank.linalg.memory import check_memory
+from lorank.models import Model, shards
+from lorank.observations import Lines, Observations
+from lorank.solvers import Callback, Checkpoint, Status, Stopping
+from lorank.tables import parquet
+from lorank.tuning.setting import AUTO, Setting
+
+# How the name of a model that is one file ends; any other name is that of a folder of shards.
+ONE_FILE = ".lorank"
+
+
+def fit(
+    folder: str | Path,
+    *,
+    row: str,
+    col: str,
+    value: str,
+    method: Any = "nnfn",
+    rank: int = 10,
+    lam: float | Sequence[float] | str = 10.0,
+    theta: float | None = None,
+    biases: bool = False,
+    validation: float = 0.0,
+    tol: float = 1e-4,
+    max_iter: int = 500,
+    max_seconds: float | None = None,
+    seed: int = 0,
+    dtype: str = "float64",
+    backend: str = "ray",
+    address: str | None = None,
+    workers: int = 2,
+    threads: int = 1,
+    work_folder: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    output: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Model:
+    """Fit all entries of a folder of Parquet files; the Model that comes back does not hold the entries.
+
+    Parameters
+    ----------
+    folder : path of Parquet files, long tables with a row id, a column id and a value on each line
+    row, col, value : names of those columns
+    method : "nnfn", "factored-nuclear", "mf", or a factored regularizer of one's own
+    rank, theta, biases, tol, max_iter, max_seconds, dtype : as for MatrixCompletion
+    lam : float, a sequence of them, or "auto"
+        A sequence is gone through from the largest down, each fit starting from the last; the one with the smallest
+        held-out error is kept, which needs `validation`. "auto" halves it until that error rises.
+    validation : fraction of the entries to hold out for early stopping, by a hash of their position
+    backend : "ray", or "out-of-core" for this process alone, with memory-mapped blocks
+    address : of a Ray cluster; None starts one on this machine
+    workers, threads : actors, and threads in each; out of core, workers * threads threads
+    work_folder : where the sorted blocks go, three times the size of the entries; on a cluster, storage that all nodes
+        share. Removed at the end.
+    checkpoint : path; a fit that was cut off goes on from its last sweep there and ends as if it had not been
+    output : path; the model is saved there with what was seen, so that `recommend` can leave that out: as one file if
+        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C.
+    """
+    chosen = registry.find(method)
+    check_distributable(chosen)
+    automatic = isinstance(lam, str)
+    if automatic and lam != AUTO:
+        raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
+    weights = [] if automatic else sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
+    if len(weights) != 1 and not validation:
+        raise InputError("To choose among several lam, held-out entries are needed: give validation, such as 0.05.")
+    if not 0 <= validation < 1:
+        raise InputError(f"validation is a fraction between 0 and 1; got {validation}.")
+    if backend not in ("ray", "out-of-core"):
+        raise InputError(f"backend must be 'ray' or 'out-of-core'; got {backend!r}.")
+    if workers < 1 or threads < 1:
+        raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
+    if output is not None and Path(output).suffix != ONE_FILE:
+        shards.check_target(Path(output))
+    files, columns = parquet.parquet_files(folder), (row, col, value)
+    entries = parquet.count_lines(files)
+    # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
+    store = min(1 << 30, 16 * entries * padded_width(rank))
+    on_ray = backend == "ray"
+    with _temporary(work_folder) as own:
+        _check_disk(own, entries, dtype)
+        with open_ray(address, workers * threads, store) if on_ray else nullcontext():
+            if on_ray:
+                check_cluster((0, 0), entries, rank, dtype, workers, threads)
+            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
+            m, n = prepared.shape
+            if not 1 <= rank <= min(m, n):
+                raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
+            if on_ray:
+                check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
+            with _engine(prepared, on_ray, workers, threads) as engine:
+                frame = Lines(np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
+                nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
+
+                def problem(weight: float) -> FolderProblem:
+                    regularizer = chosen.build_regularizer(lam=weight, theta=theta)
+                    return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
+
+                about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
+                about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
+                about |= {"seed": seed, "dtype": dtype}
+                saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
+                first = problem(1.0)
+                fitted = fit_path(
+                    problem,
+                    automatic_weights(first) if automatic else weights,
+                    automatic,
+                    Stopping(tol, max_iter, max_seconds),
+                    HELD_OUT if validation else None,
+                    callbacks,
+                    saved,
+                    seed,
+                )
+                mean, known = first.mean, first.nnz
+        best = fitted.parameters["lam"]
+        limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
+        model = Model(
+            result=fitted.result,
+            setting=Setting(best, rank, theta, biases),
+            params={
+                "method": method,
+                "rank": rank,
+                "lam": best,
+                "theta": theta,
+                "biases": biases,
+                **limits,
+            },
+            row_ids=prepared.row_ids,
+            col_ids=prepared.col_ids,
+            entries=known,
+            mean=mean,
+            columns=columns,
+        )
+        if output is not None and fitted.result.status is not Status.INTERRUPTED:
+            save(model, output, prepared.sides)
+    return model
+
+
+def save(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
+    """Save a model with the blocks that it was fitted on: one file if the name ends in .lorank, or else shards."""
+    if Path(path).suffix != ONE_FILE:
+        shards.write(model, path, seen=lambda: seen_lines(sides[ROWS], sides.get(HELD_OUT)))
+        return
+    size = model.entries * (model.factors.dtype.itemsize + 4)
+    check_memory(3 * size, f"{model.entries} entries in one file", "save a folder of shards instead")
+    pieces = [piece for _, _, piece in seen_lines(sides[ROWS], sides.get(HELD_OUT))]
+    counts = np.concatenate([np.diff(piece.pointers) for piece in pieces])
+    indices, values = (np.concatenate([getattr(piece, part) for piece in pieces]) for part in ("indices", "values"))
+    lines = Lines(np.concatenate([[0], np.cumsum(counts)]), indices, values)
+    seen = Observations(model.shape, lines, model.row_ids, model.col_ids)
+    replace(model, observations=seen, range=(float(values.min()), float(values.max()))).save(path)
+
+
+def _check_disk(folder: Path, entries: int, dtype: str) -> None:
+    """Refuse a work folder that the blocks do not fit in: entries by rows and by columns on their way, and one side."""
+    needed, free = entries * (3 * np.dtype(dtype).itemsize + 20), shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(
+            f"The blocks of {entries} entries need about {needed / 2**30:.1f} GiB and {folder.parent} has "
+            f"{free / 2**30:.1f} GiB free; give a larger work folder."
+        )
+
+
+@contextmanager
+def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Iterator[Engine]:
+    engine: Engine
+    if on_ray:
+        engine = RayEngine(prepared.sides, workers, threads)
+    else:
+        engine = LocalEngine(prepared.sides, workers * threads)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+@contextmanager
+def _temporary(parent: str | Path | None) -> Iterator[Path]:
+    if parent is not None and not Path(parent).is_dir():
+        raise InputError(f"The work folder {parent} does not exist; make it first.")
+    kind = f"lorank-blocks-{machine_number()}"
+    remove_stale(kind, parent)
+    folder = temporary_folder(kind, parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_turn(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return [function(*job) for job in jobs]
+
+
+def _on_ray(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Run each job as a Ray task; one whose process is killed runs again.
+
+    If one fails, the others are ended before its error is raised, so that none writes into a folder that is being
+    removed.
+    """
+    import ray
+    from ray.exceptions import RayTaskError
+
+    task: Any = ray.remote(function).options(max_retries=20, num_cpus=1)
+    running = [task.remote(*job) for job in jobs]
+    try:
+        return ray.get(running)
+    except BaseException as error:
+        for one in running:
+            ray.cancel(one, force=True)
+        ray.wait(running, num_returns=len(running), timeout=60)
+        cause = error.cause if isinstance(error, RayTaskError) else None
+        raise (cause if isinstance(cause, InputError) else error) from None

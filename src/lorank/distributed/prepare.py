@@ -1,0 +1,249 @@
+"""From Parquet files to parts on disk, in three passes; no process ever holds more than a batch, a part, or the ids.
+
+1. `scan`, a task for each file: its distinct ids and how often each occurs. The driver merges them into the sorted ids
+   and cuts both sides into parts.
+2. `spill`, a task for each file: ids become positions, held-out entries are drawn, and each batch is written twice,
+   sorted by row part and by column part.
+3. `assemble`, a task for each part: its piece of every batch, sorted into lines.
+
+Tasks write whole files under names of their own, so that a task that was killed can simply be run again. The parts do
+not depend on the number of workers or the order of the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as feather
+
+from lorank.distributed.parts import Part, PartFile, cut
+from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.errors import InputError
+from lorank.files import replacing
+from lorank.observations import Lines
+from lorank.observations.identifiers import Identifiers
+from lorank.tables import parquet
+from lorank.types import Array
+
+# Names of the columns that hold the row id, the column id and the value.
+Columns = tuple[str, str, str]
+# Lines of a table that a task holds at a time.
+BATCH = 1 << 18
+# Runs a function on every item, in whatever processes, and gives the answers in order.
+Map = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a fit needs of a folder."""
+
+    sides: dict[str, list[Part]]
+    row_ids: Identifiers
+    col_ids: Identifiers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.row_ids), len(self.col_ids)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every spilling task must know."""
+
+    columns: Columns
+    folder: str
+    cuts: dict[str, Array]
+    dtype: str
+    held_out: float
+    seed: int
+
+    @property
+    def record(self) -> np.dtype[Any]:
+        """An entry on its way: line and other side's position, and the value."""
+        largest = max(int(ends[-1]) for ends in self.cuts.values())
+        index = "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
+        return np.dtype([("line", index), ("other", index), ("value", self.dtype)])
+
+
+def prepare(
+    files: Sequence[str], columns: Columns, folder: Path, dtype: str, held_out: float, seed: int, run: Map
+) -> Prepared:
+    """Parts of the training rows, training columns and held-out rows, in `folder`."""
+    run(scan, [(path, columns, str(folder), number) for number, path in enumerate(files)])
+    ids, cuts = {}, {}
+    for side in (ROWS, COLS):
+        ids[side], counts = _number(folder, side, len(files))
+        if not len(counts) or not counts.sum():
+            raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
+        cuts[side] = cut(counts)
+    cuts[HELD_OUT] = cuts[ROWS]
+    plan = Plan(columns, str(folder), cuts, np.dtype(dtype).str, held_out, seed)
+    batched = run(spill, [(path, plan, number) for number, path in enumerate(files)])
+    sides = {}
+    for side in (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS):
+        made = run(assemble, [(side, number, plan, batched) for number in range(len(cuts[side]) - 1)])
+        ends = cuts[side].tolist()
+        sides[side] = [Part(lo, hi, part.entries, part) for lo, hi, part in zip(ends, ends[1:], made)]
+        for path in _spilled(plan, side, batched):
+            os.unlink(path)
+    return Prepared(sides, Identifiers(_array(ids[ROWS])), Identifiers(_array(ids[COLS])))
+
+
+def scan(path: str, columns: Columns, folder: str, number: int) -> None:
+    """Distinct ids of one file and how many known values each has."""
+    tables: dict[str, list[pa.Table]] = {ROWS: [], COLS: []}
+    for rows, cols, values in parquet.batches(path, *columns, BATCH):
+        known = pa.array(~np.isnan(values))
+        for side, ids in ((ROWS, rows), (COLS, cols)):
+            seen = pc.value_counts(ids.filter(known))
+            tables[side].append(pa.table({"id": seen.field(0), "count": seen.field(1)}))
+            if len(seen) == 0 or pc.sum(known).as_py() < len(ids):
+                # An id whose values are all missing is still a line of the matrix.
+                every = pc.unique(ids)
+                tables[side].append(pa.table({"id": every, "count": pa.array(np.zeros(len(every), np.int64))}))
+            if len(tables[side]) > 16:
+                tables[side] = [_summed(tables[side])]
+    for side, found in tables.items():
+        if found:
+            _write_table(_summed(found), _id_file(folder, side, number))
+
+
+def _summed(tables: list[pa.Table]) -> pa.Table:
+    total = pa.concat_tables(tables).group_by("id").aggregate([("count", "sum")])
+    return pa.table({"id": total["id"].combine_chunks(), "count": total["count_sum"].combine_chunks()})
+
+
+def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
+    """The sorted ids of all files, and the entries of each; with the position of each file's ids among them."""
+    paths = [path for number in range(files) if os.path.exists(path := _id_file(folder, side, number))]
+    ids: Any = None
+    for path in paths:
+        new = _one(feather.read_table(path)["id"])
+        if ids is not None and new.type != ids.type:
+            raise InputError(f"The {side} have ids of different types in different files: {ids.type} and {new.type}.")
+        ids = new if ids is None else _one(pc.unique(pa.chunked_array([ids, new])))
+    if ids is None:
+        return pa.array([]), np.zeros(0, np.int64)
+    ids = ids.take(pc.sort_indices(ids))
+    counts = np.zeros(len(ids), np.int64)
+    for path in paths:
+        table = feather.read_table(path)
+        position = positions(_one(table["id"]), ids)
+        counts[position] += table["count"].to_numpy()
+        _write_table(pa.table({"id": table["id"], "position": position}), path)
+    _write_table(pa.table({"id": ids}), _id_file(folder, side, -1))
+    return ids, counts
+
+
+def spill(path: str, plan: Plan, number: int) -> int:
+    """Write one file's entries, each batch sorted by part behind a table of where the parts begin; gives the number of
+    batches."""
+    written = 0
+    tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
+    names = {side: _one(table["id"]) for side, table in tables.items()}
+    numbers = {side: table["position"].to_numpy() for side, table in tables.items()}
+    for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
+        known = ~np.isnan(values)
+        i = numbers[ROWS][positions(rows, names[ROWS])][known]
+        j = numbers[COLS][positions(cols, names[COLS])][known]
+        values = values[known]
+        held = drawn(i, j, plan.held_out, plan.seed)
+        for side, line, other, chosen in ((ROWS, i, j, ~held), (COLS, j, i, ~held), (HELD_OUT, i, j, held)):
+            if side == HELD_OUT and not plan.held_out:
+                continue
+            part = np.searchsorted(plan.cuts[side], line[chosen], side="right") - 1
+            order = np.argsort(part, kind="stable")
+            records = np.empty(order.size, plan.record)
+            records["line"], records["other"] = line[chosen][order], other[chosen][order]
+            records["value"] = values[chosen][order]
+            target = _spill_file(plan, side, number, batch)
+            with replacing(target, sync=False) as beside, open(beside, "wb") as file:
+                np.searchsorted(part[order], np.arange(plan.cuts[side].size)).astype("<i8").tofile(file)
+                records.tofile(file)
+        written = batch + 1
+    return written
+
+
+def drawn(rows: Array, cols: Array, fraction: float, seed: int) -> Array:
+    """Which entries are held out: by a hash of position and seed (splitmix64), so that any process can tell."""
+    if not fraction:
+        return np.zeros(rows.size, bool)
+    with np.errstate(over="ignore"):
+        z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + cols.astype(np.uint64)
+        z += np.uint64(seed) * np.uint64(0xD1B54A32D192ED03)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    return z < np.uint64(min(int(fraction * 2.0**64), 2**64 - 1))
+
+
+def _spill_file(plan: Plan, side: str, number: int, batch: int) -> str:
+    return f"{plan.folder}/spill-{number}-{batch}-{side.replace(' ', '-')}"
+
+
+def _spilled(plan: Plan, side: str, counts: Sequence[int]) -> list[str]:
+    return [_spill_file(plan, side, number, batch) for number, count in enumerate(counts) for batch in range(count)]
+
+
+def _piece(path: str, number: int, plan: Plan, side: str) -> Array:
+    """One part's entries of one batch."""
+    start, stop = np.fromfile(path, "<i8", 2, offset=8 * number).tolist()
+    kind, head = plan.record, 8 * plan.cuts[side].size
+    return np.fromfile(path, kind, stop - start, offset=head + start * kind.itemsize)
+
+
+def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartFile:
+    """The lines of one part, from its piece of every batch."""
+    try:
+        found = [_piece(path, number, plan, side) for path in _spilled(plan, side, counts)]
+    except OSError as error:
+        raise InputError(f"The spilled batch {error.filename} is gone from the work folder; fit again.") from None
+    records = np.concatenate(found) if found else np.empty(0, plan.record)
+    lo, hi = int(plan.cuts[side][number]), int(plan.cuts[side][number + 1])
+    width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
+    cells = (records["line"].astype(np.int64) - lo) * width + records["other"]
+    order = np.argsort(cells)
+    twice = np.flatnonzero(np.diff(cells[order]) == 0)
+    if twice.size:
+        entry = records[order[twice[0]]]
+        pair = [entry["other"], entry["line"]] if side == COLS else [entry["line"], entry["other"]]
+        names = [
+            feather.read_table(_id_file(plan.folder, which, -1))["id"][int(at)].as_py()
+            for which, at in zip((ROWS, COLS), pair)
+        ]
+        raise InputError(f"The entry ({names[0]}, {names[1]}) is given more than once; keep one value for each pair.")
+    pointers = np.zeros(hi - lo + 1, np.int64)
+    np.cumsum(np.bincount(records["line"] - lo, minlength=hi - lo), out=pointers[1:])
+    lines = Lines(pointers, records["other"][order], records["value"][order])
+    return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines)
+
+
+def _id_file(folder: str | Path, side: str, number: int) -> str:
+    return f"{folder}/ids-{side}-{'all' if number < 0 else number}.feather"
+
+
+def _write_table(table: pa.Table, path: str) -> None:
+    with replacing(path, sync=False) as beside:
+        feather.write_feather(table, beside, compression="uncompressed")
+
+
+def positions(ids: pa.Array, known: pa.Array) -> Array:
+    """Position of each id among the known ones."""
+    return pc.index_in(ids, value_set=known).to_numpy(zero_copy_only=False)
+
+
+def _one(column: Any) -> pa.Array:
+    """A chunked column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _array(ids: pa.Array) -> Array:
+    values = ids.to_numpy(zero_copy_only=False)
+    return values.astype(str) if values.dtype == object and pa.types.is_large_string(ids.type) else values

@@ -1,0 +1,48 @@
+"""The backend "ray" of MatrixCompletion: observations in memory, with the lines of the problem kept by Ray actors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lorank import registry
+from lorank.distributed.cluster import open_ray
+from lorank.distributed.problem import over_ray
+from lorank.errors import InputError
+from lorank.problems import Problem
+from lorank.registry import Method
+from lorank.solvers import Solver
+
+
+@contextmanager
+def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator[Problem]:
+    """The problem with its lines in Ray actors, for the time of the block; two of them if their number is not given.
+
+    Each has as many threads as the problem's n_jobs says, or one.
+    """
+    if not solver.distributes:
+        raise InputError(
+            f"{type(solver).__name__} runs on one machine only; Ray runs 'alternating' of {_distributable()}."
+        )
+    if problem.coupled or not problem.squared:
+        raise InputError("Graphs, kernel priors and losses other than the squared one run on one machine only.")
+    observations, rank = problem.observations, problem.rank
+    workers, threads = n_workers or 2, max(problem.n_jobs or 1, 1)
+    # The data by rows and by columns, and the factors that are on their way.
+    store = 2 * observations.nnz * (observations.dtype.itemsize + 8) + 40 * (rank + 8) * sum(observations.shape)
+    with open_ray(cpus=workers * threads, store_bytes=int(1.2 * store)):
+        spread = over_ray(observations, problem.regularizer, rank, problem.bias_weight, workers, threads)
+        try:
+            yield spread
+        finally:
+            spread.engine.close()
+
+
+def check_distributable(method: Method) -> None:
+    """Refuse a method that needs all entries in one process."""
+    if not method.distributes:
+        raise InputError(f"Method {method.name!r} runs on one machine only; Ray and folders take {_distributable()}.")
+
+
+def _distributable() -> str:
+    return ", ".join(name for name, method in registry.CATALOGUE.items() if method.distributes)

@@ -1,0 +1,85 @@
+"""What a fitted estimator answers, by asking the model that it holds."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from lorank.models import Model, Ranking
+from lorank.types import Array
+
+
+class ModelEstimator(BaseEstimator):
+    """An estimator whose `fit` makes a Model, `model_`, to which every question goes."""
+
+    model_: Model
+
+    def _fitted(self) -> Model:
+        check_is_fitted(self)
+        return self.model_
+
+    def predict(
+        self,
+        rows: npt.ArrayLike,
+        cols: npt.ArrayLike,
+        *,
+        interval: float | None = None,
+        clip: bool = False,
+        unseen: str = "error",
+    ) -> Any:
+        """Entries at (rows_t, cols_t): ids if the data had ids, positions otherwise. One id goes with many.
+
+        With interval=0.9 the answer is (prediction, lower, upper): ranges that hold nine of ten values that were not
+        seen. With clip=True nothing lies outside `range_`. With unseen="bias" rows or columns that were not in the data
+        are predicted from offset and biases, or by the mean, instead of refused. See `Model.predict`.
+        """
+        return self._fitted().predict(rows, cols, interval=interval, clip=clip, unseen=unseen)
+
+    def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
+        """Posterior standard deviation of these entries; with noise, of values that would be observed there."""
+        return self._fitted().predict_std(rows, cols, noise)
+
+    def recommend(self, rows: Any = None, n: int = 10, *, seen: bool = False) -> Ranking:
+        """The n columns with the highest predictions for each row, as one table; see `lorank.recommend`."""
+        return self._fitted().recommend(rows, n, seen=seen)
+
+    def similar(self, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
+        """Columns that are most like a column (or rows like a row), and the cosines; see `lorank.similar`."""
+        return self._fitted().similar(col=col, row=row, n=n)
+
+    def complete(self) -> Array:
+        """The whole matrix as an m x n array: what was observed as it was, the rest predicted.
+
+        Refused with the size that it would take if that does not fit in memory.
+        """
+        return self._fitted().complete()
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
+        return self._fitted().score(X)
+
+    def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
+        """Write the model to a file or a folder of shards; see `Model.save`."""
+        self._fitted().save(path, data=data, shards=shards)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text: str = super().__repr__(N_CHAR_MAX)
+        return f"{text}\n{self.model_!r}" if hasattr(self, "model_") else text
+
+    def _repr_html_inner(self) -> str:
+        return f"{super()._repr_html_inner()}{self._fitted_html()}"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._fitted_html()
+        return bundle
+
+    def _fitted_html(self) -> str:
+        """What the fit found, below scikit-learn's diagram of the parameters."""
+        return f"<p>{escape(repr(self.model_))}</p>" if hasattr(self, "model_") else ""

@@ -1,0 +1,181 @@
+"""What a fitted model consists of, and how its rows and columns are found by the user's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from lorank import losses, registry
+from lorank.errors import InputError
+from lorank.linalg import Factors
+from lorank.linalg.memory import check_memory
+from lorank.models.intervals import Calibration
+from lorank.models.packing import checked_lines
+from lorank.models.setting import Setting
+from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
+from lorank.observations import Observations
+from lorank.observations.identifiers import Identifiers
+from lorank.solvers import Posterior, Result
+from lorank.types import Array
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a fitted model consists of; see `Model`, which says what can be done with it.
+
+    Attributes
+    ----------
+    result : Result
+        Factors (m rows, n columns), a posterior if they were sampled, and how they were reached.
+    setting : Setting
+        lam, rank, theta and biases that it was fitted with.
+    params : mapping
+        Parameters of the estimator that fitted it: the method and its parameters, the loss, side information, limits.
+    row_ids, col_ids : Identifiers or None
+        What the user calls rows and columns; without them they are called by position.
+    observations : Observations or None
+        What it was fitted on; None if that was not kept.
+    entries : int
+        How many entries it was fitted on, kept or not.
+    mean : float
+        Of the values that it was fitted on.
+    range : (float, float) or None
+        The least and the largest of them; None if that is not known.
+    calibration : Calibration or None
+        What intervals are made of.
+    columns : tuple of str or None
+        Titles of the table's row ids, column ids and values.
+    trials : tuple of mappings
+        What a search tried: a setting, its error on the held-out part, its cost and whether it was chosen.
+    lost : mapping
+        Parameters that a file could not hold, and what they were.
+    sigma : array or None
+        Singular values of W H^T if they are known already; see `singular_values`.
+    """
+
+    result: Result
+    setting: Setting
+    params: Mapping[str, Any]
+    row_ids: Identifiers | None = None
+    col_ids: Identifiers | None = None
+    observations: Observations | None = None
+    entries: int = 0
+    mean: float = 0.0
+    range: tuple[float, float] | None = None
+    calibration: Calibration | None = None
+    columns: tuple[str, ...] | None = None
+    trials: tuple[Mapping[str, Any], ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+    sigma: Array | None = None
+
+    @property
+    def factors(self) -> Factors:
+        """Factors that predict: those of the fit, or of the posterior mean, as wide as all draws together."""
+        return self.result.factors
+
+    @property
+    def posterior(self) -> Posterior | None:
+        """The posterior, if the model was sampled."""
+        return self.result.posterior
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.factors.shape
+
+    @property
+    def sharded(self) -> bool:
+        """Whether it is kept in a folder of shards."""
+        return isinstance(self.factors, ShardedFactors)
+
+    @cached_property
+    def singular_values(self) -> Array:
+        """Singular values of W H^T, descending; of a posterior, of its mean at the rank that was asked for."""
+        return self.result.summary.singular_values() if self.sigma is None else self.sigma
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return registry.find(self.params["method"]).name
+
+    @property
+    def loss(self) -> losses.Loss:
+        """The loss of an entry."""
+        self.need("loss")
+        return losses.find(self.params.get("loss", "squared"))
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads."""
+        return self.params.get("n_jobs")
+
+    def regularizer(self) -> Any:
+        """The regularizer, with the parameters that it was fitted with."""
+        return registry.find(self.params["method"]).build_regularizer(self.setting.lam, **self.setting.of_method)
+
+    def need(self, *names: str) -> None:
+        """Refuse what needs a parameter that the model's file does not hold."""
+        for name in names:
+            if name in self.lost:
+                raise InputError(
+                    f"The {name} that this model was fitted with, {self.lost[name]}, is not in its file; "
+                    f"give it: MatrixCompletion.from_model(model, {name}=...)."
+                )
+
+    def find(self, names: npt.ArrayLike, axis: int, refuse: bool = True) -> Array:
+        """Positions of rows (axis 0) or columns (1) that the user names.
+
+        An unknown name is an error that says which, or, without `refuse`, has the position -1.
+        """
+        ids, size, what = (self.row_ids, self.col_ids)[axis], self.shape[axis], ("row", "column")[axis]
+        if ids is not None:
+            return np.asarray(ids.positions(names, what) if refuse else ids.find(names))
+        index = np.atleast_1d(np.asarray(names)).ravel()
+        if index.size and not np.issubdtype(index.dtype, np.integer):
+            raise InputError(
+                f"The data had no ids, so {what}s are called by position: whole numbers, not {index.dtype}."
+            )
+        outside = (index < 0) | (index >= size)
+        if (outside & (refuse | (index < 0))).any():
+            raise InputError(f"There is no {what} {index[outside][0]}: the matrix has {size}, from 0 to {size - 1}.")
+        return np.where(outside, -1, index).astype(np.int64)
+
+    def names(self, positions: Array, axis: int) -> Array:
+        """What the user calls rows (axis 0) or columns (1) at these positions."""
+        ids = (self.row_ids, self.col_ids)[axis]
+        return positions if ids is None else np.asarray(ids.values[positions])
+
+    def loaded(self) -> Self:
+        """The same model with all of it in memory; itself if it is there already, refused if it does not fit.
+
+        Entries of which a folder kept no values are left behind.
+        """
+        factors = self.factors
+        if not isinstance(factors, ShardedFactors):
+            return self
+        seen = self.observations
+        needed = (factors.left.size + factors.right.size) * factors.dtype.itemsize + 24 * (seen.nnz if seen else 0)
+        m, n = self.shape
+        check_memory(needed, f"The whole model of {m} rows and {n} columns", "predict from the folder as it is")
+        sides = [ids.loaded() if isinstance(ids, ShardedIdentifiers) else ids for ids in (self.row_ids, self.col_ids)]
+        if seen is not None and isinstance(seen.values, UnknownValues):
+            seen = None
+        elif seen is not None:
+            pointers, cols, values = (np.asarray(part) for part in vars(seen.by_row).values())
+            seen = Observations(self.shape, checked_lines(pointers, cols, values, self.shape, factors.dtype), *sides)
+        result = replace(self.result, factors=factors.loaded())
+        return replace(self, result=result, row_ids=sides[0], col_ids=sides[1], observations=seen)
+
+
+def contents_of(fitted: Any) -> Contents:
+    """The contents of a Model, or of the model that a fitted estimator holds."""
+    if isinstance(fitted, Contents):
+        return fitted
+    check_is_fitted(fitted)
+    return contents_of(fitted.model_)

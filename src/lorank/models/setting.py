@@ -1,0 +1,53 @@
+"""What a model was fitted with, once nothing is "auto" any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Numbers for the parameters that can be tuned; a theta of None is the method's default."""
+
+    lam: float
+    rank: int
+    theta: float | None
+    biases: bool
+    # Values of the method's other parameters that were searched, as (name, value) pairs.
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON has lists only.
+        object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
+
+    @property
+    def of_method(self) -> dict[str, Any]:
+        """What the method is asked to have, by name; None is its own."""
+        return {"theta": self.theta, **dict(self.parameters)}
+
+    def having(self, name: str, value: Any) -> Setting:
+        """The same setting with another value of one of the method's parameters."""
+        if name == "theta":
+            return replace(self, theta=value)
+        return replace(self, parameters=tuple({**dict(self.parameters), name: value}.items()))
+
+    def facts(self) -> dict[str, Any]:
+        """All of it by name."""
+        return {
+            "lam": self.lam,
+            "rank": self.rank,
+            "theta": self.theta,
+            "biases": self.biases,
+            **dict(self.parameters),
+        }
+
+    @property
+    def bias_weight(self) -> float | None:
+        """Ridge weight of the biases; None without them."""
+        return self.lam if self.biases else None
+
+    def __str__(self) -> str:
+        theta = "" if self.theta is None else f"theta={self.theta:g}, "
+        own = "".join(f", {name}={value}" for name, value in self.parameters)
+        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}{own}"

@@ -1,0 +1,211 @@
+"""What every solver asks of a problem: what was observed, and the parts of the objective that need no regularizer.
+
+    F = sum over observed (i, j) of loss(X_ij, O_ij) + regularizer(X)
+
+and with biases weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2) more. The offset needs its ridge: without one, NNFN at
+theta 1 could hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lorank import kernels
+from lorank.errors import InputError
+from lorank.linalg import Factors, pad
+from lorank.linalg.blas import one_blas_thread
+from lorank.losses import SQUARED, Loss
+from lorank.observations import Lines, Observations
+from lorank.regularizers import Factored, SpectralValue
+from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.side_information.base import Added, Whitened
+from lorank.types import Array
+
+P = TypeVar("P", bound="BaseProblem")
+Regularizer = SpectralValue | Factored
+
+# Names the random numbers of starts among those of the same seed.
+START_STREAM = 1
+
+
+@dataclass(frozen=True)
+class BaseProblem:
+    """Observations with a loss, biases and side information, and the regularizer that goes with them.
+
+    Its fields are described at `Problem`. All arithmetic on observed entries goes through the kernels, on as many
+    threads as the problem is given.
+    """
+
+    observations: Observations
+    regularizer: Regularizer | None
+    rank: int
+    bias_weight: float | None = None
+    n_jobs: int | None = None
+    pointwise: Loss = SQUARED
+    row_graph: GraphLaplacian | KernelPrior | None = None
+    col_graph: GraphLaplacian | KernelPrior | None = None
+    workers: kernels.Workers = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.coupled and (self.biased or not self.squared):
+            raise InputError(
+                "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
+                "and season off the data first."
+            )
+        object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
+
+    def with_regularizer(self: P, regularizer: Regularizer) -> P:
+        """The same problem under another regularizer, on the same threads."""
+        other = replace(self, regularizer=regularizer)
+        object.__setattr__(other, "workers", self.workers)
+        if "_terms" in vars(self):  # graphs are bound once
+            vars(other)["_terms"] = self._terms
+        return other
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The context that a solver runs in: BLAS on one thread, and the kernels' threads ended at the end.
+
+        The threads belong to the kernels, and a result must not depend on how many there are.
+        """
+        with one_blas_thread():
+            try:
+                yield
+            finally:
+                self.workers.close()
+
+    # The observed entries.
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean of the observed values."""
+        return float(self.observations.values.mean(dtype=np.float64))
+
+    @cached_property
+    def density(self) -> float:
+        """The part of the entries that were observed."""
+        m, n = self.observations.shape
+        return float(self.counts(False).sum(dtype=np.int64)) / (m * n)
+
+    def spread(self, offset: float) -> float:
+        """Mean distance of the observed values from an offset."""
+        values = self.observations.values
+        return float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64))
+
+    def lines(self, transposed: bool) -> Lines:
+        """The rows, or the columns when transposed."""
+        return self.observations.by_col if transposed else self.observations.by_row
+
+    def counts(self, transposed: bool) -> Array:
+        """Entries in each row, or in each column."""
+        return np.diff(self.lines(transposed).pointers)
+
+    def fractions(self, transposed: bool) -> Array:
+        """How much of each row (column when transposed) was observed."""
+        return self.counts(transposed) / self.observations.shape[not transposed]
+
+    def random_start(self, seed: int | None) -> Factors:
+        """Factors of independent normal entries, in half the scale of the data; zero where nothing was observed."""
+        # A stream of its own: data drawn with the same seed must not come out as the start.
+        rng = np.random.default_rng(None if seed is None else [START_STREAM, seed])
+        offset = self.mean if self.biased else 0.0
+        scale = 0.5 * np.sqrt((self.spread(offset) or 1.0) / np.sqrt(self.rank))
+        left, right = (
+            pad((scale * rng.standard_normal((size, self.rank))).astype(self.observations.dtype))
+            for size in self.observations.shape
+        )
+        for side, transposed in ((left, False), (right, True)):
+            # Nothing is known of a line without observations: it is zero, and stays so.
+            side[self.counts(transposed) == 0] = 0
+        return Factors(left, right, self.rank, self.biased, offset)
+
+    # The loss.
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is the squared one, which needs no working values."""
+        return self.pointwise == SQUARED
+
+    def loss(self, factors: Factors) -> float:
+        """The sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
+        x = factors.predict(self.observations.rows, self.observations.cols, self.workers)
+        return self.pointwise.value(x, self.observations.values)
+
+    def error(self, factors: Factors, held_out: Observations) -> float:
+        """The error on other observations: root mean square, or what the loss says instead."""
+        x = factors.predict(held_out.rows, held_out.cols, self.workers)
+        return self.pointwise.error(x, held_out.values)
+
+    # Biases.
+
+    @property
+    def biased(self) -> bool:
+        return self.bias_weight is not None
+
+    def bias_penalty(self, factors: Factors) -> float:
+        """weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2), or 0 without biases."""
+        if self.bias_weight is None:
+            return 0.0
+        squares = sum(float(np.sum(b.astype(np.float64) ** 2)) for b in (factors.row_bias, factors.col_bias))
+        return self.bias_weight / 2 * (squares + (factors.offset - self.mean) ** 2)
+
+    def centred_biases(self, rows: Array, cols: Array, offset: float) -> tuple[Array, Array, float]:
+        """Constants moved from the biases to the offset such that a_i + b_j + offset stays and the ridge is smallest.
+
+        The minimum of sum (a_i - s)^2 + sum (b_j - t)^2 + (offset + s + t - mean)^2 over s and t has, with
+        T = offset + s + t - mean, s = mean(a) - T/m and t = mean(b) - T/n.
+        """
+        m, n = len(rows), len(cols)
+        middle_row, middle_col = float(rows.mean(dtype=np.float64)), float(cols.mean(dtype=np.float64))
+        T = (offset - self.mean + middle_row + middle_col) / (1 + 1 / m + 1 / n)
+        shift_rows, shift_cols = middle_row - T / m, middle_col - T / n
+        return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
+
+    # Side information.
+
+    @property
+    def coupled(self) -> bool:
+        """Whether lines depend on each other, through a graph or a kernel."""
+        return self.row_graph is not None or self.col_graph is not None
+
+    @cached_property
+    def _terms(self) -> tuple[Any, Any]:
+        rows, cols = (
+            None if graph is None else graph.bind(self.fractions(transposed))
+            for graph, transposed in ((self.row_graph, False), (self.col_graph, True))
+        )
+        return rows, cols
+
+    def added(self, transposed: bool) -> Added | None:
+        """The term that the rows (columns when transposed) add to the objective, if there is one."""
+        term = self._terms[transposed]
+        return term if hasattr(term, "energy") else None
+
+    def whitened(self, transposed: bool) -> Whitened | None:
+        """The prior under which the left (right when transposed) factor is whitened, if there is one."""
+        term = self._terms[transposed]
+        return term if hasattr(term, "latent") else None
+
+    def graph_penalty(self, factors: Factors) -> float:
+        """gamma/2 tr(X^T L X) of the rows' graph, plus that of the columns'."""
+        total = 0.0
+        for side, transposed in ((factors, False), (factors.transposed(), True)):
+            term = self.added(transposed)
+            if term is not None:
+                total += term.energy(side.W, self.gram(side.right, side.k))
+        return total
+
+    def gram(self, padded: Array, k: int) -> Array:
+        """F^T F (k x k, float64) of a padded factor; the same bits for any number of threads."""
+        blocks = -(-len(padded) // kernels.GRAM_BLOCK)
+        out = np.zeros((blocks, padded.shape[1], padded.shape[1]), padded.dtype)
+        self.workers.run_evenly(
+            kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
+        )
+        return out.sum(axis=0, dtype=np.float64)[:k, :k]

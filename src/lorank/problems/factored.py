@@ -1,0 +1,122 @@
+"""Arithmetic at X = W H^T: half-steps, gradients, the balanced frame, the penalty.
+
+Each call is on the left factor; for the right one it is made with the factors of X^T and `transposed`, which names the
+other side of the data. So rows and columns share every line of code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from lorank import kernels
+from lorank.linalg import Factors, Frame, balance
+from lorank.observations import Lines
+from lorank.problems.base import BaseProblem
+from lorank.regularizers import Factored
+from lorank.types import Array
+
+_NOTHING = np.zeros((0, 0))
+
+
+@dataclass(frozen=True)
+class FactoredProblem(BaseProblem):
+    """What solvers need that keep X as two thin factors."""
+
+    @property
+    def factored(self) -> Factored:
+        """The regularizer as a function of two factors; `Solver.check` has made sure that it is one."""
+        return cast(Factored, self.regularizer)
+
+    def ridge_regressions(
+        self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+    ) -> tuple[Array, float]:
+        """The left factor (padded, with its biases) that solves the regressions on the right one; and the loss there.
+
+        Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull, with ridge and pull k x k.
+        """
+        full, drag = self.line_terms(factors, ridge, pull)
+        lines = self._working(factors, transposed)
+        entries, k = (lines.pointers, lines.indices, lines.values), factors.k
+        left, loss = kernels.solve_lines(
+            *entries, factors.right, k, self.biased, factors.offset, full, drag, self.workers
+        )
+        return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
+
+    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None) -> tuple[Array, Array]:
+        """What the kernel adds to each line: the ridge with the bias's beside it, and w_i^old pull (or nothing)."""
+        k, dtype = factors.k, factors.dtype
+        curvature = self.pointwise.curvature
+        full = np.zeros((k + self.biased, k + self.biased), dtype)
+        full[:k, :k] = ridge / curvature
+        if self.bias_weight is not None:
+            full[k, k] = self.bias_weight / curvature
+        return full, _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
+
+    def _working(self, factors: Factors, transposed: bool) -> Lines:
+        """The lines with the values on which least squares is a step for the loss; see `lorank.losses`."""
+        lines = self.lines(transposed)
+        if self.squared:
+            return lines
+        x = factors.predict(lines.expanded, lines.indices, self.workers)
+        slope = self.pointwise.derivative(x, lines.values) / x.dtype.type(self.pointwise.curvature)
+        return replace(lines, values=x - slope)
+
+    def _loss_of(self, factors: Factors, transposed: bool) -> float:
+        return self.loss(factors.transposed() if transposed else factors)
+
+    def gradient_left(self, factors: Factors, transposed: bool = False) -> tuple[Array, float]:
+        """Gradient of the loss by the left factor (padded, its bias in column k), and the loss."""
+        lines = self._working(factors, transposed)
+        k, dtype = factors.k, factors.dtype
+        out, loss = kernels.aligned_zeros(factors.left.shape, dtype), np.empty(len(factors.left))
+        entries = (lines.pointers, lines.indices, lines.values)
+        args = (*entries, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
+        self.workers.run(kernels.gradient_lines, lines.pointers, *args, work_per_entry=2 * k)
+        if self.squared:
+            return out, float(loss.sum())
+        out *= dtype.type(self.pointwise.curvature)
+        return out, self._loss_of(factors, transposed)
+
+    def gradients(self, factors: Factors) -> tuple[Array, Array]:
+        """Gradients of the loss by both factors, padded, as `gradient_left` has them, from one pass over the data."""
+        # The pass adds up the lines of the other side, of which there should be fewer.
+        transposed = len(factors.right) > len(factors.left)
+        view = factors.transposed() if transposed else factors
+        lines = self._working(view, transposed)
+        args = (lines.pointers, lines.indices, lines.values, view.right, view.left, view.k, self.biased, view.offset)
+        left, right, _ = kernels.gradient_both(*args, self.workers)
+        if not self.squared:
+            left *= left.dtype.type(self.pointwise.curvature)
+            right *= right.dtype.type(self.pointwise.curvature)
+        return (right, left) if transposed else (left, right)
+
+    def frame(self, factors: Factors) -> Frame:
+        """The balanced frame of the factors."""
+        return balance(self.prior_gram(factors), self.prior_gram(factors.transposed(), transposed=True))
+
+    def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
+        """The left factor's Gram as the regularizer sees it: W^T W, or W^T K^-1 W under a kernel prior."""
+        prior = self.whitened(transposed)
+        return self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
+
+    def penalty(self, factors: Factors, frame: Frame) -> float:
+        """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""
+        value = float(self.factored.value(frame.gram, frame.gram))
+        return value + self.bias_penalty(factors) + self.graph_penalty(factors)
+
+    def objective(self, factors: Factors) -> float:
+        """F at these factors, balanced."""
+        return self.loss(factors) + self.penalty(factors, self.frame(factors))
+
+    def recentred(self, factors: Factors) -> Factors:
+        """The same X with what the biases have in common moved into the offset, as far as the ridge likes it."""
+        if not self.biased:
+            return factors
+        k = factors.k
+        left, right = factors.left.copy(), factors.right.copy()
+        rows, cols, offset = self.centred_biases(factors.row_bias, factors.col_bias, factors.offset)
+        left[:, k], right[:, k] = rows, cols
+        return replace(factors, left=left, right=right, offset=offset)

@@ -1,0 +1,116 @@
+"""What a solver is: a first state, a step to the next one, and what it declares about itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.linalg import Factors, padded_width
+from lorank.observations import Observations
+from lorank.side_information.base import suits
+from lorank.solvers.posterior import Posterior
+
+
+class State(Protocol):
+    """A point of a solver's path."""
+
+    @property
+    def factors(self) -> Factors:
+        """The solution at this point."""
+
+    @property
+    def objective(self) -> float:
+        """F at this point."""
+
+    @property
+    def rank(self) -> int:
+        """How many singular values are alive."""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether no step can decrease F any further."""
+
+
+class Solver(ABC):
+    """A way to decrease a problem's objective, or to sample from its posterior; `solve` runs it.
+
+    The problem and the state that a solver takes are its own affair: its annotations name the part of the problem that
+    it works with (`FactoredProblem`, `SpectralProblem`, ...) and its own dataclass of a state.
+    """
+
+    # Methods that the regularizer must have, by name.
+    requires: ClassVar[tuple[str, ...]] = ()
+    # What a graph or prior on rows or columns must have, one of these: "energy", a term that is added, or
+    # "covariance", by which factors are whitened.
+    coupling: ClassVar[tuple[str, ...]] = ()
+    # Whether it takes any pointwise loss, or only the squared one.
+    any_loss: ClassVar[bool] = False
+    # Whether its steps need nothing of the entries but ridge regressions of lines, which may be kept elsewhere.
+    distributes: ClassVar[bool] = False
+    # Whether it draws from a posterior: the limit of iterations is then how many sweeps are made, the last state
+    # counts, and a validation set is watched only.
+    samples: ClassVar[bool] = False
+    # What it holds at once, as measured: padded factors, and arrays of a number for each entry beside the entries by
+    # columns.
+    held: ClassVar[tuple[float, float]] = (4.5, 0.0)
+
+    def check(self, problem: Any) -> None:
+        """Refuse a problem that this solver is not made for, in one sentence."""
+        self.check_regularizer(problem.regularizer)
+        for graph in (problem.row_graph, problem.col_graph):
+            if graph is not None and not suits(graph, self.coupling):
+                raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
+        if not (self.any_loss or problem.squared):
+            raise InputError(
+                f"The solver {type(self).__name__} is for the squared loss; "
+                f"{type(problem.pointwise).__name__} needs a factored method such as 'nnfn'."
+            )
+
+    def check_regularizer(self, regularizer: object) -> None:
+        """Refuse a regularizer that lacks something."""
+        lacking = [name for name in self.requires if not hasattr(regularizer, name)]
+        if lacking:
+            raise InputError(
+                f"The solver {type(self).__name__} needs a regularizer with {' and '.join(lacking)}; "
+                f"{type(regularizer).__name__} has not."
+            )
+
+    def planned(self, max_iter: int) -> Self:
+        """The solver for a fit of at most so many iterations."""
+        return self
+
+    @abstractmethod
+    def init(self, problem: Any, start: Factors | None, seed: int | None) -> Any:
+        """The first state: at `start`, or a random one."""
+
+    @abstractmethod
+    def step(self, problem: Any, state: Any) -> Any:
+        """The next state; its objective is not above this one's wherever theory says so."""
+
+    def validated(self, problem: Any, state: Any, held_out: Observations) -> tuple[Any, float]:
+        """The error on held-out entries after a step, and the state with what it keeps for the next one."""
+        return state, problem.error(state.factors, held_out)
+
+    def remark(self, state: Any) -> str:
+        """A sentence about the outcome that the message ends with, if there is something to say."""
+        return ""
+
+    def finish(self, problem: Any, state: Any) -> Factors:
+        """The factors that are given back for a state; where there is a posterior, its mean takes their place."""
+        factors: Factors = state.factors
+        return factors
+
+    def posterior(self, problem: Any, state: Any) -> Posterior | None:
+        """The posterior that was sampled; None for a solver that goes for one point."""
+        return None
+
+    def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
+        """Bytes that a fit allocates beside the observations themselves."""
+        copies, arrays = self.held
+        index = 4 if max(shape) <= np.iinfo(np.int32).max else 8
+        # By columns an entry is an index and a value, and where it stands by rows.
+        each = 2 * index + itemsize + arrays * itemsize
+        return int(entries * each + sum(shape) * (8 + copies * padded_width(rank) * itemsize))

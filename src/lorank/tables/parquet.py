@@ -1,0 +1,150 @@
+"""Parquet files and folders of them, read a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.observations import Observations
+from lorank.tables.names import position_of, spelled
+from lorank.types import Array
+
+SUFFIXES = (".parquet", ".pq")
+# Lines that are held at a time where nothing else is said.
+BATCH = 1 << 20
+
+
+def parquet_files(folder: str | Path) -> list[str]:
+    """The Parquet files of a folder in the order of their names, or the one file that is given."""
+    folder = Path(folder)
+    if folder.is_file():
+        return [str(folder)]
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}.")
+    found = sorted(str(path) for path in folder.rglob("*.parquet") if not path.name.startswith((".", "_")))
+    if not found:
+        raise InputError(f"There is no Parquet file in {folder}.")
+    return found
+
+
+def open_parquet(path: str | Path) -> Any:
+    """An open Parquet file, whose pages are checked against their checksums where they have them."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'lorank[tables]'.") from None
+    try:
+        return parquet.ParquetFile(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise InputError(f"The file {path} is gone; put it back.") from None
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+
+
+def column_names(path: str | Path) -> tuple[str, ...]:
+    """Names of a Parquet file's columns."""
+    return tuple(open_parquet(path).schema_arrow.names)
+
+
+def count_lines(files: list[str]) -> int:
+    """Lines of Parquet files, by their footers."""
+    return sum(open_parquet(path).metadata.num_rows for path in files)
+
+
+def batches(
+    path: str | Path, row: str, col: str, value: str | None, size: int = BATCH
+) -> Iterator[tuple[Any, Any, Array]]:
+    """Row ids and column ids (Arrow arrays) and values (float64, NaN where missing) of a long table.
+
+    Ids are int64, text, or dates and times in microseconds; of any other type they stay as they are. Without a value
+    column the values are NaN.
+    """
+    import pyarrow as pa
+
+    file = open_parquet(path)
+    names = [row, col] if value is None else [row, col, value]
+    for name in names:
+        position_of(name, file.schema_arrow.names, path)
+    line = 0
+    try:
+        for batch in file.iter_batches(size, columns=names):
+            rows, cols = (_ids(batch.column(name), name, path, line) for name in (row, col))
+            values = np.full(batch.num_rows, np.nan) if value is None else _values(batch.column(value), value, path)
+            line += batch.num_rows
+            yield rows, cols, values
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str | Path, error: Exception) -> InputError:
+    return InputError(f"The file {path} is damaged or not Parquet ({str(error).splitlines()[0]}).")
+
+
+def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
+    """The ids of a batch, whose first line is `line` + 1."""
+    import pyarrow as pa
+
+    if column.null_count:
+        where = line + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise InputError(f"Line {where + 1} of {path} has no id in column {name!r}; give one or drop the line.")
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _ids(column.dictionary_decode(), name, path, line)
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64())
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return column.cast(pa.timestamp("us"), safe=False)
+    return column.cast(pa.large_string()) if pa.types.is_string(kind) else column
+
+
+def _values(column: Any, name: str, path: str | Path) -> Array:
+    import pyarrow as pa
+
+    try:
+        values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        raise InputError(f"Column {name!r} of {path} holds {column.type}, and values must be numbers.") from None
+    if np.isinf(values).any():
+        raise InputError(f"{path} holds infinity in {name!r}; replace it by a number, or leave it empty.")
+    return values
+
+
+def encoded(ids: Any) -> tuple[list[Any], Array]:
+    """Distinct ids of an Arrow array (integers, datetimes or text), and which of them is on each line."""
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(ids.type) or pa.types.is_timestamp(ids.type)):
+        ids = ids.cast(pa.string())
+    dictionary = ids.dictionary_encode()
+    return dictionary.dictionary.to_pylist(), dictionary.indices.to_numpy()
+
+
+def read_wide(path: Path, labels: str | None = None) -> Observations:
+    """A wide table: numeric columns are the matrix, the first text column (or `labels`) names its rows."""
+    table = open_parquet(path).read()
+    values, numeric, label = numeric_columns(table, path, labels)
+    if not numeric:
+        raise InputError(f"{path} has no column of numbers.")
+    row_ids = None
+    if label is not None:
+        names, which = encoded(_ids(table.column(label).combine_chunks(), label, path, 0))
+        row_ids = spelled([names[i] for i in which])
+    return Observations.from_dense(values, row_ids, np.array(numeric))
+
+
+def numeric_columns(table: Any, path: Path, labels: str | None) -> tuple[Array, list[str], str | None]:
+    """Cells of an Arrow table's numeric columns with NaN for null, their names, and the column that names the rows."""
+    import pyarrow as pa
+
+    texts = [f.name for f in table.schema if not (pa.types.is_integer(f.type) or pa.types.is_floating(f.type))]
+    if labels is not None:
+        position_of(labels, table.column_names, path)
+    label = labels if labels is not None else next(iter(texts), None)
+    numeric = [name for name in table.column_names if name not in texts and name != label]
+    cells = [table.column(name).cast(pa.float64()).to_numpy() for name in numeric]
+    return np.column_stack(cells) if cells else np.empty((0, 0)), numeric, label

@@ -1,0 +1,49 @@
+"""Parameters with a few values each, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lorank.tuning.search import Found, Search, error_of
+from lorank.tuning.trial_log import Fitted
+
+ROUNDS = 2
+
+
+def coordinate_search(
+    error: Callable[[Mapping[str, Any]], float], values: Mapping[str, Sequence[Any]], given: Mapping[str, Any]
+) -> Found:
+    """The best parameters, where each in turn takes the value with the least error while the others stay.
+
+    Parameters
+    ----------
+    error : function of the parameters
+    values : mapping
+        What is tried of each parameter, the first one first; after at most two rounds through all of them it ends.
+    given : mapping
+        Parameters that are not None stay as they are. At least one must be None.
+    """
+    free = [name for name in values if given.get(name) is None]
+
+    search = Search(error_of(lambda parameters, seconds: error(parameters)))
+
+    def strategy() -> Fitted:
+        best = {name: options[0] if name in free else given[name] for name, options in values.items()}
+        tried: dict[tuple[Any, ...], Fitted] = {}
+
+        def attempt(parameters: dict[str, Any]) -> Fitted:
+            key = tuple(parameters.values())
+            if key not in tried:
+                tried[key] = search.attempt(parameters)
+            return tried[key]
+
+        for _ in range(ROUNDS):
+            before = dict(best)
+            for name in free:
+                best[name] = min(values[name], key=lambda value: attempt({**best, name: value}).error)
+            if best == before:
+                break
+        return attempt(best)
+
+    return search.run(strategy)

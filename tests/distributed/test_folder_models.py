@@ -1,0 +1,149 @@
+"""Models of folders, saved as one file or as shards: what is written by a fit, and that both answer alike."""
+
+import numpy as np
+import pytest
+
+import lorank
+from lorank.datasets import synthetic
+from lorank.distributed import fit
+from lorank.errors import InputError
+from lorank.models import recommending, shards
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet")
+
+PARAMS = {"row": "user", "col": "item", "value": "rating", "rank": 2, "lam": 1.0, "backend": "out-of-core"}
+
+
+@pytest.fixture(scope="module")
+def entries():
+    data = synthetic(m=120, n=90, rank=2, seed=4).train
+    users = np.array([f"é{i:x}" for i in range(120)])[data.rows]
+    return users, 7 * data.cols.astype(np.int64) + 3, data.values
+
+
+@pytest.fixture(scope="module")
+def folder(entries, tmp_path_factory):
+    made = tmp_path_factory.mktemp("data")
+    users, items, ratings = entries
+    for number in range(2):
+        part = slice(number, None, 2)
+        table = pa.table({"user": users[part], "item": items[part], "rating": ratings[part]})
+        pq.write_table(table, made / f"{number}.parquet")
+    return made
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Shards, tiles and blocks of rows so small that there are many of each."""
+    monkeypatch.setitem(shards.write.__kwdefaults__, "shard", 17)
+    monkeypatch.setattr(recommending, "TILE", 5)
+    monkeypatch.setattr(recommending, "BLOCK", 55)
+    monkeypatch.setattr(recommending, "SEEN_AT_ONCE", 40)
+
+
+@pytest.mark.parametrize("validation", [0.0, 0.3])
+@pytest.mark.parametrize("biases", [False, True])
+def test_shards_answer_as_one_file_does(folder, entries, tmp_path, small, biases, validation):
+    params = {**PARAMS, "biases": biases, "validation": validation}
+    model = fit(folder, **params, output=tmp_path / "model")
+    fit(folder, **params, output=tmp_path / "model.lorank")
+    one, many = lorank.load(tmp_path / "model.lorank"), lorank.load(tmp_path / "model")
+    assert (one.sharded, many.sharded) == (False, True)
+    users, items, ratings = entries
+    assert one.observations.nnz == many.observations.nnz == users.size
+    assert many.shape == one.shape == model.shape == (120, 90)
+    np.testing.assert_array_equal(many.predict(users, items), one.predict(users, items))
+    np.testing.assert_array_equal(many.predict(users, items), model.predict(users, items))
+    np.testing.assert_array_equal(many.complete(), one.complete())
+    assert many.range == one.range == (ratings.min(), ratings.max())
+    for seen in (False, True):
+        expected, found = (which.recommend(n=4, seen=seen) for which in (one, many))
+        assert found.rows.tolist() == expected.rows.tolist()
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-12)
+        assert found.cols.tolist() == expected.cols.tolist()
+    known = set(zip(users.tolist(), items.tolist()))
+    rows, cols, _ = many.recommend(n=90)
+    assert not known & set(zip(rows.tolist(), cols.tolist()))
+    assert len(known) + rows.size == 120 * 90
+    chosen = many.recommend(["é7", "é3"], n=3)
+    assert chosen.rows.tolist() == ["é7"] * 3 + ["é3"] * 3
+    assert chosen.cols.tolist() == one.recommend(["é7", "é3"], 3).cols.tolist()
+    for which in ({"row": "é7"}, {"col": 10}):
+        (names, cosines), (found, own) = (kind.similar(**which, n=5) for kind in (one, many))
+        assert found.tolist() == names.tolist()
+        np.testing.assert_allclose(own, cosines, rtol=1e-12)
+    table = lorank.Observations.from_ids(users[:50], items[:50], ratings[:50])
+    assert many.score(table) == one.score(table)
+    new = (np.array(["new", "new"]), np.array([3, 10]), np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(many.fold_in(new).predict("new", [3, 17]), one.fold_in(new).predict("new", [3, 17]))
+    with pytest.raises(InputError, match="Intervals need entries"):
+        many.predict("é7", 3, interval=0.9)
+    # Into one file and back.
+    many.save(tmp_path / "again.lorank")
+    np.testing.assert_array_equal(lorank.load(tmp_path / "again.lorank").complete(), one.complete())
+    facts = [which.describe() for which in (one, many)]
+    assert facts[0].keys() == facts[1].keys()
+    assert facts[0]["singular_values"] == facts[1]["singular_values"]
+
+
+def test_a_fit_of_a_folder_goes_on(folder, entries, tmp_path, small):
+    """From shards as from one file, to the same bits; the model itself has left its data behind."""
+    users, items, ratings = entries
+    model = fit(folder, **PARAMS, max_iter=30, output=tmp_path / "model")
+    fit(folder, **PARAMS, max_iter=30, output=tmp_path / "model.lorank")
+    more = (users[:3], items[:3], ratings[:3] + 1)
+    one, many = (
+        lorank.MatrixCompletion.from_model(lorank.load(tmp_path / name)).partial_fit(
+            lorank.Observations.from_ids(*more)
+        )
+        for name in ("model.lorank", "model")
+    )
+    np.testing.assert_array_equal(one.factors_[0], many.factors_[0])
+    assert many.observations_.nnz == users.size
+    assert many.observations_.values.dtype == np.float64
+    with pytest.raises(InputError, match="saved without its data"):
+        model.recommend(["é1"])
+    with pytest.raises(InputError, match="range of the data is not known"):
+        model.predict("é1", 3, clip=True)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_ids_that_are_not_known(folder, tmp_path, small, biases):
+    model = fit(folder, **PARAMS, biases=biases)
+    model.save(tmp_path / "model", shards=True)
+    model.save(tmp_path / "model.lorank")
+    one, many = lorank.load(tmp_path / "model.lorank"), lorank.load(tmp_path / "model")
+    rows, cols = np.array(["é1", "nobody", "é1", "nobody"]), np.array([3, 10, 4, 4])
+    for pairs in (
+        (rows, cols),
+        ("é1", np.array([3, "word"], object)),
+        ("é1", ["3", "4"]),
+        (np.array([1, "é1"], object), 3),
+    ):
+        expected, found = (which.predict(*pairs, unseen="bias") for which in (one, many))
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    for which in (one, many):
+        with pytest.raises(InputError, match="Unknown row 'nobody'"):
+            which.predict(rows, cols)
+        with pytest.raises(InputError, match="Unknown column 4"):
+            which.predict("é1", [4])
+        with pytest.raises(InputError, match="Unknown column '3'"):
+            which.predict("é1", ["3"])
+        with pytest.raises(InputError, match="Unknown row 'nobody'"):
+            which.recommend(["nobody"], seen=True)
+        with pytest.raises(InputError, match="saved without its data"):
+            which.recommend()
+        assert which.recommend(["é1"], n=200, seen=True).cols.size == 90
+
+
+def test_what_is_in_the_way(folder, tmp_path, small):
+    model = fit(folder, **PARAMS, output=tmp_path / "model")
+    fit(folder, **PARAMS, output=tmp_path / "model")  # an older model is replaced
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "letter").touch()
+    with pytest.raises(InputError, match="not a lorank model"):
+        model.save(tmp_path / "papers", shards=True)
+    with pytest.raises(InputError, match="not a lorank model"):  # before anything is computed
+        fit(tmp_path / "nowhere", **PARAMS, output=tmp_path / "papers")

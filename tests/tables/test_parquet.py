@@ -1,0 +1,89 @@
+"""Parquet files in batches: types of ids and values, and what is refused."""
+
+from datetime import date, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from lorank import tables
+from lorank.errors import InputError
+from lorank.tables import parquet
+
+
+def put(folder, row, col, value, name="a.parquet"):
+    pq.write_table(pa.table({"row": row, "col": col, "value": value}), folder / name)
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        (pa.array([7, 8], pa.int8()), pa.int64()),
+        (pa.array(["a", "b"]), pa.large_string()),
+        (pa.array(["a", "b"]).dictionary_encode(), pa.large_string()),
+        (pa.array([date(2024, 5, 31), date(1, 1, 1)]), pa.timestamp("us")),
+        (pa.array([datetime(2024, 5, 31), datetime(2024, 6, 1)], pa.timestamp("ns")), pa.timestamp("us")),
+        (pa.array([0.5, 1.5]), pa.float64()),
+    ],
+)
+def test_ids_by_type(tmp_path, ids, kind):
+    path = put(tmp_path, ids, pa.array([1, 2]), pa.array([1.0, 2.0]))
+    ((rows, _, _),) = parquet.batches(path, "row", "col", "value")
+    assert rows.type == kind
+    assert rows.to_pylist() == [
+        datetime(one.year, one.month, one.day) if isinstance(one, date) else one for one in ids.to_pylist()
+    ]
+    found, _ = tables.read(path)
+    assert found.row_ids.values.size == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "read"),
+    [
+        (pa.array([1, None, 3]), [1, np.nan, 3]),
+        (pa.array([True, False, None]), [1, 0, np.nan]),
+        (pa.array(["1.5", "2", None]), [1.5, 2, np.nan]),
+        (pa.array([2**53 + 1, 1, 2]), [2.0**53, 1, 2]),
+    ],
+    ids=["integers", "booleans", "spelled", "large"],
+)
+def test_values_by_type(tmp_path, values, read):
+    path = put(tmp_path, pa.array([1, 2, 3]), pa.array([1, 2, 3]), values)
+    np.testing.assert_array_equal(next(parquet.batches(path, "row", "col", "value"))[2], read)
+    assert np.isnan(next(parquet.batches(path, "row", "col", None))[2]).all()
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    ids, ones = pa.array(range(5)), pa.array(np.ones(5))
+    path = put(tmp_path, pa.array(["a", "b", "c", None, "e"]), ids, ones)
+    with pytest.raises(InputError, match=r"Line 4 of .* has no id in column 'row'; give one or drop the line"):
+        list(parquet.batches(path, "row", "col", "value", size=2))
+    path = put(tmp_path, ids, ids, pa.array(["good", "1", "2", "3", "4"]))
+    with pytest.raises(InputError, match=r"Column 'value' of .* holds string, and values must be numbers"):
+        tables.read(path)
+    path = put(tmp_path, ids, ids, pa.array([1.0, np.inf, 1, 1, 1]))
+    with pytest.raises(InputError, match="holds infinity in 'value'"):
+        tables.read(path)
+    with pytest.raises(InputError, match="no column 'vale'; did you mean 'value'"):
+        tables.read(path, "row", "col", "vale")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="is damaged or not Parquet"):
+        tables.read(path)
+    path.unlink()
+    with pytest.raises(InputError, match="is gone"):
+        parquet.open_parquet(path)
+
+
+def test_a_folder_of_files(tmp_path):
+    with pytest.raises(InputError, match="no Parquet file"):
+        parquet.parquet_files(tmp_path)
+    ids = pa.array([1, 2])
+    for name in ("b.parquet", "a.parquet", "_hidden.parquet"):
+        put(tmp_path, ids, ids, pa.array([1.0, 2.0]), name)
+    files = parquet.parquet_files(tmp_path)
+    assert files == [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
+    assert parquet.parquet_files(files[0]) == files[:1]
+    assert parquet.count_lines(files) == 4
+    assert parquet.column_names(files[0]) == ("row", "col", "value")
