@@ -56,7 +56,6 @@ def predict(
 
     import lorank
     from lorank.errors import InputError
-    from lorank.files import kind_of
     from lorank.tables import parquet
     from lorank.tables import reading as tables
     from lorank.tables.names import as_model_spells, spelled
@@ -73,7 +72,7 @@ def predict(
             given = [part.astype(str) if kind == "U" else part for part, kind in zip(given, kinds)]
             if (
                 output is not None
-                and kind_of(output) in parquet.SUFFIXES
+                and output.suffix.lower() in parquet.SUFFIXES
                 and kinds != [part.dtype.kind for part in given]
             ):
                 raise InputError(f"Some ids in {pairs} are numbers and some are not; write the answer to a .csv file.")
