@@ -71,7 +71,9 @@ def fit_path(
             checkpoint=running,
             seed=seed,
         )
-        if asked.to_stop or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+        # A fit that ended by its own rule at the very sweep at which a callback asked is done, and not done again.
+        stopped = asked.to_stop and result.status is Status.EARLY_STOPPED
+        if stopped or result.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
             return Judgement(_error(result), result, TrialStatus.INTERRUPTED)
         if done is not None and running is not None:
             # Before the trial is logged: if the process ends between the two, one fit is done again.

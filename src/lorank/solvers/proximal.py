@@ -19,8 +19,8 @@ shows of it. Three ways to go on from it:
 - none: Algorithm 1 as printed.
 
 F never increases: a step that would raise it is done again from X itself and with a more exact SVD. Without a start,
-the weight is let down to its value first, one step for each halving of the threshold, so that directions enter in the
-order of their strength and none that only looked strong while the others were missing.
+the weight is lowered to its value first (continuation), one step for each halving of the threshold, so that directions
+enter in the order of their strength and none that only looked strong while the others were missing.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ class ProximalGradient(Solver):
         subspace = np.hstack([point.V, rng.standard_normal((n, min(FIRST, n))).astype(dtype)])
         subspace = np.linalg.qr(subspace)[0].astype(dtype)
         state = ProximalState(point, point, subspace, problem.point_objective(point))
-        return state if start is not None else self._let_down(problem, state)
+        return state if start is not None else self._continued(problem, state)
 
-    def _let_down(self, problem: Problem, state: ProximalState) -> ProximalState:
-        """One step for each weight, from one under which only the strongest direction lives down to the own one."""
+    def _continued(self, problem: Problem, state: ProximalState) -> ProximalState:
+        """Continuation: a step for each weight, from one that leaves one direction down to the problem's own."""
         regularizer = problem.spectral
         least = regularizer.threshold(1.0)
         if not 0 < least < np.inf:
