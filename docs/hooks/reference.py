@@ -41,7 +41,9 @@ def on_files(files: Any, config: Any) -> Any:
     for room, title in ROOMS.items():
         module = import_module(f"lorank.{room}")
         parts = [f"# {title}", f"Module `lorank.{room}`. {first_sentence(module)}"]
-        parts += [_entry(path, f"lorank.{room}.{name}") for name, path in public_names(module).items()]
+        places = {f"lorank.{room}.{name}": place for name, place in public_names(module).items()}
+        places |= {f"lorank.{name}": place for name, place in _offered_at_the_top(room, set(places.values())).items()}
+        parts += [_entry(place, name) for name, place in places.items()]
         files.append(File.generated(config, f"reference/{room}.md", content="\n\n".join(parts)))
     files.append(File.generated(config, "reference/index.md", content=_overview()))
     return files
@@ -55,7 +57,18 @@ def public_names(module: ModuleType) -> dict[str, str]:
         return {name: place for part in inside for name, place in _defined_in(part).items()}
     if names is None:
         return _defined_in(module)
-    return {name: _place(getattr(module, name), f"{module.__name__}.{name}") for name in names}
+    # A constant that is loaded when it is first used has no place that the documentation could read.
+    things = {name: getattr(module, name) for name in names}
+    known = {name: thing for name, thing in things.items() if name in vars(module) or hasattr(thing, "__module__")}
+    return {name: _place(thing, f"{module.__name__}.{name}") for name, thing in known.items()}
+
+
+def _offered_at_the_top(room: str, listed: set[str]) -> dict[str, str]:
+    """Names of `import lorank` that a room defines but does not offer itself."""
+    things = {name: _place(getattr(lorank, name), "") for name in lorank.__all__}
+    return {
+        name: place for name, place in things.items() if place.startswith(f"lorank.{room}.") and place not in listed
+    }
 
 
 def first_sentence(thing: Any) -> str:
