@@ -8,7 +8,15 @@ one kernel called twice. Lines are independent: the same bits come out for any n
 
 from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
-from lorank.kernels.lines import GRAM_BLOCK, gram_blocks, gram_lines, multiply_lines, predict_pairs, solve_lines
+from lorank.kernels.lines import (
+    GRAM_BLOCK,
+    gram_blocks,
+    gram_lines,
+    line_sums,
+    multiply_lines,
+    predict_pairs,
+    solve_lines,
+)
 from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.sampling import sample_lines, spread_pairs
@@ -27,6 +35,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "line_sums",
     "multiply_lines",
     "predict_pairs",
     "sample_lines",

@@ -250,3 +250,15 @@ def gram_blocks(factor, k, out, lo, hi):
         for a in range(k):
             for c in range(a):
                 out[b, c, a] = out[b, a, c]
+
+
+@kernel
+def line_sums(pointers, indices, values, other, sums, squares, lo, hi):
+    """Sum and sum of squares of v_ij - other_j over the entries of each line, in float64."""
+    for i in range(lo, hi):
+        total_of, squares_of = 0.0, 0.0
+        for t in range(pointers[i], pointers[i + 1]):
+            r = values[t] - other[indices[t]]
+            total_of += r
+            squares_of += r * r
+        sums[i], squares[i] = total_of, squares_of
