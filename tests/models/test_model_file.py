@@ -117,7 +117,7 @@ def test_what_is_known_of_rows_comes_back(tmp_path, kind):
     }[kind]()
     X = np.random.default_rng(0).standard_normal((12, 10))
     X[::3, ::2] = np.nan
-    model = lorank.MatrixCompletion(rank=2, lam=0.1, row_graph=side, graph_weight=2.0, random_state=0).fit(X)
+    model = lorank.MatrixCompletion(rank=2, lam=0.1, row_side=side, graph_weight=2.0, random_state=0).fit(X)
     lorank.save(model, tmp_path / "a.lorank")
     again = lorank.MatrixCompletion.from_model(lorank.load(tmp_path / "a.lorank"))
     X[0, 0] = 5.0
@@ -284,7 +284,7 @@ def _set(where, name, value):
         _set("about", "history", {"evil": []}),
         _set("about", "objects", {"loss": {"name": "huber", "delta": -1.0}}),
         _set("about", "objects", {"loss": {"name": "huber", "evil": 1.0}}),
-        _set("about", "objects", {"row_graph": {"kind": "graph", "weight": 1.0}}),
+        _set("about", "objects", {"row_side": {"kind": "graph", "weight": 1.0}}),
         _set("about", "objects", {"evil": {"kind": "graph", "weight": 1.0}}),
         _set("about", "trials", [1]),
     ],

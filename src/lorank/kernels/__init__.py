@@ -18,27 +18,32 @@ from lorank.kernels.lines import (
     solve_lines,
 )
 from lorank.kernels.memory import aligned_zeros, unlocked
+from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
-from lorank.kernels.sampling import sample_lines, spread_pairs
+from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
 
 __all__ = [
     "GRAM_BLOCK",
     "LANES",
+    "LEVEL_BLOCK",
     "Workers",
     "aligned_zeros",
     "available_cores",
     "compress",
     "count_if_sorted",
+    "cut_terms",
+    "draw_latent",
+    "draw_lines",
     "first_duplicate",
     "gradient_both",
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "level_probabilities",
     "line_sums",
     "multiply_lines",
     "predict_pairs",
-    "sample_lines",
     "solve_lines",
     "spread_pairs",
     "transpose",
