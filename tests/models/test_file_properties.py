@@ -195,7 +195,7 @@ def test_posterior_draws_come_back(rank, biases, dtype, sweeps, data):
     same_arrays(loaded.result.summary.W, model.result.summary.W)
     np.testing.assert_allclose(loaded.predict_std(rows, cols), model.predict_std(rows, cols), rtol=1e-4, atol=1e-7)
     assert loaded.posterior.draws == model.posterior.draws
-    assert loaded.posterior.noise_variance == model.posterior.noise_variance
+    same_arrays(loaded.posterior.noise.W, model.posterior.noise.W[:, : model.posterior.draws])
 
 
 @cache

@@ -77,7 +77,7 @@ def problem_with_features(seed=0, m=200, n=60, noise=0.3):
 def test_features_help_and_rows_without_entries_are_predicted_from_them(kind, tmp_path):
     F, X, seen = problem_with_features()
     side = {"array": F, "sparse": sp.csr_array(F), "features": Features.of(F)}[kind]
-    fit = dict(method="bpmf", rank=2, max_iter=150, random_state=0)
+    fit = {"method": "bpmf", "rank": 2, "max_iter": 150, "random_state": 0}
     plain, known = MatrixCompletion(**fit).fit(seen), MatrixCompletion(**fit, row_side=side).fit(seen)
     errors = [np.sqrt(np.mean((model.model_.factors.dense() - X) ** 2, axis=1)) for model in (plain, known)]
     assert errors[1].mean() < 0.6 * errors[0].mean()

@@ -5,6 +5,7 @@ import pytest
 import scipy.stats
 from threadpoolctl import threadpool_limits
 
+import lorank
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
 from lorank.kernels import parallel
@@ -135,6 +136,114 @@ class TestPosterior:
         np.testing.assert_allclose(model.complete(), 2.0, atol=0.05)
 
 
+def cut_of_low_rank(m=300, n=200, rank=3, seen=0.04, seed=2):
+    """Few entries of noisy values: train and the truth elsewhere."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(rank) + rng.standard_normal((m, 1))
+    train = np.where(rng.random((m, n)) < seen, X + 0.7 * rng.standard_normal((m, n)), np.nan)
+    return train, X
+
+
+def test_a_rank_too_high_does_no_harm_where_entries_are_few():
+    train, X = cut_of_low_rank()
+    errors = []
+    for rank in (10, 40):
+        model = MatrixCompletion("bpmf", rank, biases=True, max_iter=250, random_state=0).fit(train)
+        errors.append(np.sqrt(np.mean((model.model_.factors.dense() - X)[np.isnan(train)] ** 2)))
+    assert errors[1] < 1.02 * errors[0]
+
+
+@pytest.mark.parametrize("features", [None, "implicit"])
+@pytest.mark.parametrize("loss", ["squared", "ordinal"])
+def test_everything_is_the_same_at_any_scale(features, loss):
+    train, _ = cut_of_low_rank(60, 50, seen=0.3)
+    train = np.round(train) if loss == "ordinal" else train
+    one, many = (
+        MatrixCompletion("bpmf", 3, biases=True, max_iter=40, random_state=0, features=features, loss=loss).fit(
+            c * train
+        )
+        for c in (1.0, 1000.0)
+    )
+    everywhere = [part.ravel() for part in np.indices(train.shape)]
+    np.testing.assert_allclose(many.predict(*everywhere), 1000 * one.predict(*everywhere), rtol=0.01, atol=5)
+
+
+@pytest.mark.parametrize("shape", [(20, 10), (1, 30), (30, 1), (1, 1), (2, 2)])
+@pytest.mark.parametrize("loss", ["squared", "ordinal"])
+@pytest.mark.parametrize("features", [None, "implicit"])
+def test_tiny_and_constant_data(shape, loss, features):
+    rank = min(*shape, 5)
+    for values in (np.ones(shape), np.arange(np.prod(shape)).reshape(shape) % 3.0):
+        fit = {"biases": True, "max_iter": 60, "random_state": 0, "loss": loss, "features": features}
+        model = MatrixCompletion("bpmf", rank, **fit).fit(values)
+        p = model.predict(*(i.ravel() for i in np.indices(shape)))
+        assert np.isfinite(p).all()
+        assert values.min() - 1.5 < p.min()
+        assert p.max() < values.max() + 1.5
+
+
+class TestLevels:
+    def fit(self, **params):
+        train, X = cut_of_low_rank(120, 80, seen=0.4)
+        cuts = np.array([-1.0, 0.0, 0.7])
+        levels = np.where(np.isnan(train), np.nan, 1.0 + np.searchsorted(cuts, np.nan_to_num(train)))
+        fit = {"biases": True, "max_iter": 100, "random_state": 0, "loss": "ordinal", **params}
+        return MatrixCompletion("bpmf", 3, **fit).fit(levels), levels, X, cuts
+
+    def test_probabilities_are_those_of_the_truth(self, tmp_path):
+        model, levels, X, cuts = self.fit()
+        rows, cols = np.nonzero(np.isnan(levels))
+        chances = model.predict_proba(rows, cols)
+        np.testing.assert_allclose(chances.sum(axis=1), 1)
+        assert (chances >= -1e-12).all()
+        ends = np.r_[-np.inf, cuts, np.inf]
+        truth = np.diff(scipy.stats.norm.cdf((ends - X[rows, cols][:, None]) / 0.7), axis=1)
+        assert np.sqrt(np.mean((chances - truth) ** 2)) < 0.12
+        assert np.abs(chances.mean(axis=0) - truth.mean(axis=0)).max() < 0.02
+        np.testing.assert_allclose(model.predict(rows, cols), chances @ [1, 2, 3, 4], rtol=1e-5)
+        np.testing.assert_allclose(model.complete()[rows, cols], chances @ [1, 2, 3, 4], rtol=1e-5)
+        _, lower, upper = model.predict(rows, cols, interval=0.9)
+        sampled = 1 + (np.random.default_rng(0).random((rows.size, 1)) > np.cumsum(truth, axis=1)).sum(axis=1)
+        assert np.mean((lower <= sampled) & (sampled <= upper)) > 0.88
+        model.save(tmp_path / "levels.lorank")
+        np.testing.assert_array_equal(lorank.load(tmp_path / "levels.lorank").predict_proba(rows, cols), chances)
+
+    def test_same_bits_on_any_number_of_threads(self, monkeypatch):
+        monkeypatch.setattr(parallel, "WORTH_A_THREAD", 0)
+        one, two = (self.fit(n_jobs=jobs, max_iter=20, features="implicit")[0] for jobs in (1, 2))
+        np.testing.assert_array_equal(one.complete(), two.complete())
+
+    def test_the_validation_error_is_that_of_expected_levels(self):
+        levels = self.fit(max_iter=20)[1]
+        model = MatrixCompletion("bpmf", 3, biases=True, loss="ordinal", random_state=0, max_iter=30)
+        model.fit(levels, validation=0.1)
+        off = -model.score(levels)
+        assert 0.8 * off < model.history_["validation"][-1] < 1.6 * off
+
+    def test_what_is_refused(self):
+        levels = self.fit(max_iter=20)[1]
+        with pytest.raises(InputError, match="at most 50 levels"):
+            MatrixCompletion("bpmf", 2, loss="ordinal").fit(small_table()[0])
+        with pytest.raises(InputError, match="use method='bpmf'"):
+            MatrixCompletion("nnfn", 2, lam=1.0, loss="ordinal").fit(levels)
+        with pytest.raises(InputError, match="squared loss and the ordinal one"):
+            MatrixCompletion("bpmf", 2, loss="huber").fit(levels)
+        with pytest.raises(InputError, match="loss='ordinal'"):
+            MatrixCompletion("bpmf", 2, max_iter=20).fit(levels).predict_proba([0], [0])
+
+
+def test_batch_means_tell_the_variance_of_a_mean():
+    rng = np.random.default_rng(0)
+    probes = Probes(np.zeros(400, int), np.zeros(400, int), np.zeros((10, 400)))
+    x = np.zeros(400)
+    for _ in range(200):
+        x = 0.5 * x + rng.standard_normal(400)
+        probes = probes.add(x)
+    # An autoregression of 0.5 has a mean of variance 1 / (1 - 0.5)^2 / count.
+    assert probes.variance() == pytest.approx(4 / 200, rel=0.2)
+    assert probes.sums.shape == (10, 400)
+
+
 class TestEstimator:
     def fit(self, X=None, **params):
         X = small_table()[0] if X is None else X
@@ -162,6 +271,25 @@ class TestEstimator:
         assert np.isnan(history["validation"][:15]).all()
         assert np.isfinite(history["validation"][15:]).all()
         assert history["validation"][-1] < 0.5
+
+    def test_a_chain_ends_when_its_mean_is_known_well_enough(self):
+        model = self.fit(max_iter=500)
+        assert model.result_.status is Status.SAMPLED
+        assert model.n_iter_ < 300
+        longer = self.fit(max_iter=500, solver=BPMF(tolerance=2e-4))
+        assert longer.n_iter_ > model.n_iter_
+        assert self.fit(max_iter=60, solver=BPMF(tolerance=0.0)).n_iter_ == 60
+
+    def test_several_chains_are_one_posterior(self):
+        one, three = self.fit(), self.fit(n_fits=3)
+        assert three.result_.posterior.draws == 3 * one.result_.posterior.draws
+        assert np.isfinite(three.predict([0], [1], interval=0.9)).all()
+
+    def test_memory_is_as_estimated(self):
+        draws = self.fit(max_iter=90, biases=True, rank=5).result_.posterior.nbytes
+        assert draws == pytest.approx(4 * 64 * ((2 * 40 + 25) * 7 + 65), rel=0.1)
+        shape, few = (160_000, 160_000), BPMF().memory((160_000, 160_000), 0, 5, 4, True)
+        assert few - BPMF(kept=1).memory(shape, 0, 5, 4, True) < 0.95e9
 
     def test_float32(self):
         model = self.fit(dtype="float32")
@@ -215,7 +343,7 @@ class TestEstimator:
 
     def test_errors(self):
         X, _ = small_table()
-        for wrong in ({"burn_in": -1}, {"kept": 0}, {"noise": 0.0}, {"burn_in": 2.5}):
+        for wrong in ({"burn_in": -1}, {"kept": 0}, {"noise": 0.0}, {"burn_in": 2.5}, {"tolerance": -1.0}):
             with pytest.raises(InputError, match=next(iter(wrong))):
                 BPMF(**wrong)
         with pytest.raises(InputError, match="leave no draw"):

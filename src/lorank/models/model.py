@@ -127,6 +127,7 @@ class Model(Contents):
         model = self.loaded()
         X = model.predictor.dense()
         if model.observations is not None:
+            X = X.astype(model.observations.dtype, copy=False)
             X[model.observations.rows, model.observations.cols] = model.observations.values
         return X
 
