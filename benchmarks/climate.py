@@ -97,7 +97,7 @@ class Task:
         found = registry.find(method)
         given = {"lam": lam, "theta": theta} if method == "nnfn" else found.at(lam, found.shapes[0])
         limits = {"max_iter": 100} if found.samples else {"tol": self.tol}
-        model = MatrixCompletion(**found.arguments(given), rank=self.rank, row_graph=graph, random_state=0, **limits)
+        model = MatrixCompletion(**found.arguments(given), rank=self.rank, row_side=graph, random_state=0, **limits)
         return model.fit(Observations.from_dense(seen)).result_.factors.dense()
 
     def laplacian(self, method: str) -> Fit:

@@ -30,7 +30,7 @@ def speed(data: StationData, seen: np.ndarray) -> None:
                 # A new object each time: what a prior or a graph prepares for a fit is part of the fit.
                 fresh = None if side is None else side.scaled(1.0)
                 started = time.process_time()
-                MatrixCompletion("factored-nuclear", rank, 3.0, row_graph=fresh, random_state=0).fit(seen_entries)
+                MatrixCompletion("factored-nuclear", rank, 3.0, row_side=fresh, random_state=0).fit(seen_entries)
                 runs.append(time.process_time() - started)
             times.append(min(runs))
         ratios = " | ".join(f"{t:.2f} ({t / times[0]:.1f}x)" for t in times[1:])
@@ -53,7 +53,7 @@ def _large() -> None:
     others = np.setdiff1d(np.arange(20_000), measured)
     for name, side in (("10-neighbour graph", graph), ("kernel prior, 1000 inducing points", prior)):
         started = time.perf_counter()
-        model = MatrixCompletion(rank=10, lam=1.0, row_graph=side, random_state=0, dtype="float32").fit(observations)
+        model = MatrixCompletion(rank=10, lam=1.0, row_side=side, random_state=0, dtype="float32").fit(observations)
         spent = time.perf_counter() - started
         factors = model.result_.factors
         miss = factors.W[others] @ factors.H.T - truth[others]

@@ -114,8 +114,17 @@ class Logistic(Loss):
         raise InputError(f"The logistic loss is for two classes, 0 and 1 or -1 and 1; the data has {got}.")
 
 
+@dataclass(frozen=True)
+class Ordinal(Squared):
+    """Values are levels of a scale: o is level l where g_l < z <= g_{l+1}, z = x + noise (ordered probit).
+
+    Where the cuts g_l lie is learnt from the data, so this is for the sampler, method "bpmf", alone. Predictions
+    are expected levels, and their error is the root of the mean square.
+    """
+
+
 SQUARED = Squared()
-LOSSES = {"squared": Squared, "huber": Huber, "logistic": Logistic}
+LOSSES = {"squared": Squared, "huber": Huber, "logistic": Logistic, "ordinal": Ordinal}
 
 
 def find(loss: str | Loss) -> Loss:

@@ -90,7 +90,7 @@ def models(draw, kinds=("none", *ONE_TYPE, "mixed")):
     return Model(
         result=Result(factors, draw(NUMBER), draw(st.sampled_from(list(Status))), draw(TEXT), 2, 0.2, history),
         setting=Setting(lam, k, draw(st.sampled_from([None, 0.5])), biased),
-        params={"method": "nnfn", "lam": draw(st.sampled_from([lam, "auto"])), "loss": loss, "row_graph": graph},
+        params={"method": "nnfn", "lam": draw(st.sampled_from([lam, "auto"])), "loss": loss, "row_side": graph},
         row_ids=row_ids,
         col_ids=col_ids,
         observations=draw(st.none() | observations(m, n, dtype, row_ids, col_ids)),
@@ -141,7 +141,7 @@ def same(one, other):
         for part in ("row_scale", "col_scale", "ratios", "count"):
             same_arrays(getattr(one.calibration, part), getattr(other.calibration, part))
     assert one.loss == other.loss
-    before, after = (model.params.get("row_graph") for model in (one, other))
+    before, after = (model.params.get("row_side") for model in (one, other))
     assert type(before) is type(after)
     if isinstance(before, GraphLaplacian):
         same_arrays(before.matrix, after.matrix)
@@ -195,7 +195,7 @@ def test_posterior_draws_come_back(rank, biases, dtype, sweeps, data):
     same_arrays(loaded.result.summary.W, model.result.summary.W)
     np.testing.assert_allclose(loaded.predict_std(rows, cols), model.predict_std(rows, cols), rtol=1e-4, atol=1e-7)
     assert loaded.posterior.draws == model.posterior.draws
-    assert loaded.posterior.noise_variance == model.posterior.noise_variance
+    same_arrays(loaded.posterior.noise.W, model.posterior.noise.W[:, : model.posterior.draws])
 
 
 @cache

@@ -147,8 +147,22 @@ def test_unseen_positions(table):
         model.predict(0, 0, unseen="guess")
 
 
-def test_a_sampled_model_takes_in_nothing_new(table):
-    holes, _ = table
-    model = MatrixCompletion("bpmf", rank=2, max_iter=10, random_state=0).fit(holes)
-    with pytest.raises(InputError, match="Method 'bpmf' cannot take in new rows or columns"):
-        model.fold_in(holes)
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_sampled_model_takes_in_rows_and_columns_with_their_intervals(table, biases, axis):
+    holes, full = table
+    if axis == 1:
+        holes, full = holes.T, full.T
+    old, new = (
+        (slice(0, 45), slice(45, None)) if axis == 0 else ((slice(None), slice(0, 45)), (slice(None), slice(45, None)))
+    )
+    model = MatrixCompletion("bpmf", rank=3, biases=biases, max_iter=150, random_state=0).fit(holes[old])
+    folded = model.fold_in(holes[new], axis=axis)
+    missing = np.nonzero(np.isnan(holes[new]))
+    truth = full[new][missing]
+    mean, lower, upper = folded.predict(*missing, interval=0.9)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3 * truth.std()
+    # The truth is without noise, so that ranges for further values hold more of it.
+    assert np.mean((lower <= truth) & (truth <= upper)) > 0.85
+    again = model.fold_in(holes[old], axis=axis)
+    assert np.sqrt(np.mean((again.result_.factors.dense() - model.result_.factors.dense()) ** 2)) < 0.1 * full.std()

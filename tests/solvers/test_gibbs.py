@@ -1,21 +1,18 @@
-"""The Gibbs sampler: each conditional against its formula, the posterior against the truth."""
-
-from dataclasses import replace
+"""The Gibbs sampler as users meet it: the posterior against the truth, kept draws, the end of a chain."""
 
 import numpy as np
 import pytest
 import scipy.stats
 from threadpoolctl import threadpool_limits
 
-from lorank import InputError, MatrixCompletion, kernels
+import lorank
+from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
 from lorank.kernels import parallel
 from lorank.linalg import Factors
-from lorank.observations import Observations, observe
-from lorank.problems import Problem
 from lorank.solvers import BPMF, Status
-from lorank.solvers.gibbs.chain import Prior, Sampler, first_chain
-from lorank.solvers.posterior import Draws
+from lorank.solvers.gibbs.convergence import Probes
+from lorank.solvers.posterior import Draws, joined
 
 
 @pytest.fixture(autouse=True)
@@ -36,141 +33,50 @@ def small_table(seed=0, m=40, n=25, rank=3, missing=0.4, noise=0.1):
     return X, G
 
 
-def draw_lines(observations, factors, ridge, pull, noise):
-    lines = observations.by_row
-    mean, out, loss = np.zeros_like(factors.left), np.zeros_like(factors.left), np.empty(len(factors.left))
-    data = (lines.pointers, lines.indices, lines.values, factors.right, factors.k, factors.biased, factors.offset)
-    kernels.sample_lines(*data, ridge, pull, noise, mean, out, loss, 0, len(loss))
-    return mean, out, loss
-
-
-class TestLines:
-    """kernels.sample_lines draws every row from N(A^-1 b, A^-1)."""
-
-    @pytest.mark.parametrize("biased", [False, True])
-    def test_mean_draw_and_loss_are_those_of_the_formula(self, biased):
-        X, _ = small_table(m=19)
-        rng = np.random.default_rng(1)
-        k, p, offset = 3, 3 + biased, 0.7 if biased else 0.0
-        H, b = rng.standard_normal((25, k)), rng.standard_normal(25)
-        biases = (np.zeros(19), b) if biased else (None, None)
-        factors = Factors.of(np.zeros((19, k)), H, *biases, offset)
-        root = rng.standard_normal((p, p))
-        ridge, pull, noise = root @ root.T + np.eye(p), rng.standard_normal(p), rng.standard_normal((19, p))
-        mean, out, loss = draw_lines(observe(X), factors, ridge, pull, noise)
-        for i in range(19):
-            seen = ~np.isnan(X[i])
-            F = np.column_stack([H, np.ones(25)])[seen, :p]
-            target = X[i, seen] - (offset + b[seen] if biased else 0.0)
-            A = F.T @ F + ridge
-            expected = np.linalg.solve(A, F.T @ target + pull)
-            drawn = expected + np.linalg.solve(np.linalg.cholesky(A).T, noise[i])
-            np.testing.assert_allclose(mean[i, :p], expected, rtol=1e-10)
-            np.testing.assert_allclose(out[i, :p], drawn, rtol=1e-10)
-            np.testing.assert_allclose(loss[i], 0.5 * np.sum((F @ drawn - target) ** 2), rtol=1e-9)
-
-    def test_moments_of_many_draws(self):
-        rng = np.random.default_rng(0)
-        lines, n, k = 20_000, 6, 2
-        H, o = rng.standard_normal((n, k)), rng.standard_normal(n)
-        precision, Lambda, mu = 4.0, np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([0.3, -0.2])
-        observations = Observations.from_dense(np.tile(o, (lines, 1)))
-        factors = Factors.of(np.zeros((lines, k)), H)
-        noise = rng.standard_normal((lines, k)) / np.sqrt(precision)
-        _, out, _ = draw_lines(observations, factors, Lambda / precision, Lambda @ mu / precision, noise)
-        covariance = np.linalg.inv(precision * H.T @ H + Lambda)
-        mean = covariance @ (precision * H.T @ o + Lambda @ mu)
-        drawn = out[:, :k]
-        error = np.sqrt(np.diag(covariance) / lines)
-        assert (np.abs(drawn.mean(axis=0) - mean) < 4 * error).all()
-        np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=4 * covariance.max() * np.sqrt(2 / lines))
-
-
-def test_gaussian_wishart_conditional_has_the_moments_of_the_formula():
-    rng = np.random.default_rng(0)
-    n, p, draws = 12, 3, 6000
-    factor = rng.standard_normal((n, p)) @ np.diag([1.0, 2.0, 0.5]) + [0.5, 0.0, -1.0]
-    prior = Prior(np.diag([1.0, 2.0, 3.0]), 5.0, 2.0)
-    mean, rows, dof = factor.mean(axis=0), prior.rows + n, prior.dof + n
-    centred = factor - mean
-    scatter = prior.scatter + centred.T @ centred + prior.rows * n / rows * np.outer(mean, mean)
-    mus, Lambdas = map(np.array, zip(*(prior.draw(factor, rng) for _ in range(draws))))
-    wishart = scipy.stats.wishart(dof, np.linalg.inv(scatter))
-    error = np.sqrt(wishart.var() / draws)
-    assert (np.abs(Lambdas.mean(axis=0) - wishart.mean()) < 4.5 * error).all()
-    np.testing.assert_allclose(Lambdas.var(axis=0), wishart.var(), rtol=0.15)
-    # Marginally mu is Student's t around n mean / rows, with this covariance.
-    covariance = scatter / (rows * (dof - p - 1))
-    assert (np.abs(mus.mean(axis=0) - n * mean / rows) < 4.5 * np.sqrt(np.diag(covariance) / draws)).all()
-    np.testing.assert_allclose(np.cov(mus.T), covariance, atol=0.15 * covariance.max())
-
-
-def test_the_chain_keeps_the_joint_distribution():
-    """Geweke: sweeps alternating with new data from the model must leave the model's own distribution of entries."""
-    m, n, k, noise = 6, 5, 2, 1.0
-    rng = np.random.default_rng(0)
-    problem = Problem(Observations.from_dense(rng.standard_normal((m, n))), None, k, bias_weight=1.0, n_jobs=1)
-    sampler = Sampler(problem, noise, 7, 1.0)
-    sampler.narrow = prior = Prior(np.eye(k + 1) * 8.0, 12.0)
-
-    def side(lines):
-        Lambda = scipy.stats.wishart(prior.dof, np.linalg.inv(prior.scatter)).rvs(random_state=rng)
-        mu = rng.multivariate_normal(np.zeros(k + 1), np.linalg.inv(prior.rows * Lambda))
-        return rng.multivariate_normal(mu, np.linalg.inv(Lambda), size=lines)
-
-    def forward():
-        left, right = side(m), side(n)
-        return Factors.of(left[:, :k], right[:, :k], left[:, k], right[:, k], 0.0)
-
-    def statistics(factors):
-        X = factors.dense()
-        return [np.mean(X**2), np.mean(np.abs(X)), np.abs(X.mean()), np.mean(factors.row_bias**2)]
-
-    direct = np.array([statistics(forward()) for _ in range(2000)])
-    chain, visited = first_chain(problem, forward(), 1, noise, 7), []
-    for t in range(6000):
-        values = chain.factors.dense() + noise * rng.standard_normal((m, n))
-        sampler.problem = replace(problem, observations=Observations.from_dense(values))
-        chain = sampler.sweep(chain, t)
-        visited.append(statistics(chain.factors))
-    batches = np.array(visited).reshape(40, 150, -1).mean(axis=1)
-    error = np.sqrt(direct.var(axis=0) / len(direct) + batches.var(axis=0, ddof=1) / len(batches))
-    assert (np.abs(direct.mean(axis=0) - batches.mean(axis=0)) < 4 * error).all()
-
-
 class TestDraws:
     def test_kept_draws_are_spread_evenly_over_the_chain(self):
         start = Factors.of(np.zeros((2, 1)), np.zeros((3, 1)))
         for room, expected in ((4, [0, 8, 16]), (5, [0, 4, 8, 12, 16])):
-            draws = Draws.empty(start, room)
+            draws = Draws.empty(start, room, 1)
             for number in range(20):
                 draw = Factors.of(np.zeros((2, 1)), np.full((3, 1), float(number)))
-                draws = draws.offer(draw, draw.left)
+                noise, cuts = (np.full(2, float(number)), np.ones(3)), np.full(1, float(number))
+                draws = draws.offer(draw, draw.left, noise, cuts)
             np.testing.assert_array_equal(draws.right[0, : draws.count], expected)
+            np.testing.assert_array_equal(draws.noise_rows[0, : draws.count], expected)
+            np.testing.assert_array_equal(draws.cuts[: draws.count, 0], expected)
             assert draws.offered == 20
 
     @pytest.mark.parametrize("biased", [False, True])
     def test_posterior_is_the_average_of_its_draws(self, biased):
         rng = np.random.default_rng(0)
         m, n, k, count, offset = 9, 7, 2, 5, 1.5 * biased
-        draws, means, offs = None, [], []
+        draws, means, offs, variances = None, [], [], []
         for _ in range(count):
             W, E, H = (rng.standard_normal(size) for size in ((m, k), (m, k), (n, k)))
             a, e, b = (rng.standard_normal(lines) for lines in (m, m, n))
             sides = (H, a, b, offset) if biased else (H,)
             expected = Factors.of(W, *sides)
             draw = Factors.of(W + E, H, a + e, b, offset) if biased else Factors.of(W + E, H)
-            draws = (draws or Draws.empty(draw, 8)).offer(draw, expected.left)
+            noise = rng.gamma(3, size=m), rng.gamma(3, size=n)
+            variances.append(np.outer(*noise))
+            draws = (draws or Draws.empty(draw, 8)).offer(draw, expected.left, noise)
             means.append(expected.dense())
             offs.append(draw.dense() - expected.dense())
-        posterior = draws.finish(noise_variance=0.25)
+        posterior = draws.finish()
         rows, cols = (part.ravel() for part in np.indices((m, n)))
         mean = np.mean(means, axis=0)
         variance = np.var(means, axis=0, ddof=1) + np.mean(np.square(offs), axis=0)
-        np.testing.assert_allclose(posterior.mean.dense(), mean)
-        np.testing.assert_allclose(posterior.mean.predict(rows, cols), mean.ravel())
-        np.testing.assert_allclose(posterior.std(rows, cols), np.sqrt(variance).ravel())
-        np.testing.assert_allclose(posterior.std(rows, cols, noise=True), np.sqrt(variance + 0.25).ravel())
+        close = {"rtol": 1e-5, "atol": 1e-5}
+        np.testing.assert_allclose(posterior.mean.dense(), mean, **close)
+        np.testing.assert_allclose(posterior.mean.predict(rows, cols), mean.ravel(), **close)
+        np.testing.assert_allclose(posterior.std(rows, cols), np.sqrt(variance).ravel(), **close)
+        observed = np.sqrt(variance + np.mean(variances, axis=0)).ravel()
+        np.testing.assert_allclose(posterior.std(rows, cols, noise=True), observed, **close)
+        twice = joined([posterior, posterior])
+        np.testing.assert_allclose(twice.mean.dense(), mean, **close)
+        np.testing.assert_allclose(twice.noise.dense(), posterior.noise.dense(), **close)
+        assert twice.draws == 2 * count
         summary = posterior.summary
         biases = offset + summary.row_bias[:, None] + summary.col_bias if biased else 0.0
         U, sigma, Vt = np.linalg.svd(mean - biases)
@@ -219,7 +125,7 @@ class TestPosterior:
             MatrixCompletion(method="bpmf", rank=3, biases=True, max_iter=30, random_state=0).fit(factor * X)
             for factor in (1.0, 8.0)
         )
-        np.testing.assert_allclose(eight.complete(), 8 * one.complete(), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(eight.complete(), 8 * one.complete(), rtol=1e-4, atol=1e-5)
 
     def test_noise_free_and_constant_data(self):
         X, G = small_table(noise=0.0)
@@ -228,6 +134,114 @@ class TestPosterior:
         X[~np.isnan(X)] = 2.0
         model = MatrixCompletion(method="bpmf", rank=2, biases=True, max_iter=60, random_state=0).fit(X)
         np.testing.assert_allclose(model.complete(), 2.0, atol=0.05)
+
+
+def cut_of_low_rank(m=300, n=200, rank=3, seen=0.04, seed=2):
+    """Few entries of noisy values: train and the truth elsewhere."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(rank) + rng.standard_normal((m, 1))
+    train = np.where(rng.random((m, n)) < seen, X + 0.7 * rng.standard_normal((m, n)), np.nan)
+    return train, X
+
+
+def test_a_rank_too_high_does_no_harm_where_entries_are_few():
+    train, X = cut_of_low_rank()
+    errors = []
+    for rank in (10, 40):
+        model = MatrixCompletion("bpmf", rank, biases=True, max_iter=250, random_state=0).fit(train)
+        errors.append(np.sqrt(np.mean((model.model_.factors.dense() - X)[np.isnan(train)] ** 2)))
+    assert errors[1] < 1.02 * errors[0]
+
+
+@pytest.mark.parametrize("features", [None, "implicit"])
+@pytest.mark.parametrize("loss", ["squared", "ordinal"])
+def test_everything_is_the_same_at_any_scale(features, loss):
+    train, _ = cut_of_low_rank(60, 50, seen=0.3)
+    train = np.round(train) if loss == "ordinal" else train
+    one, many = (
+        MatrixCompletion("bpmf", 3, biases=True, max_iter=40, random_state=0, features=features, loss=loss).fit(
+            c * train
+        )
+        for c in (1.0, 1000.0)
+    )
+    everywhere = [part.ravel() for part in np.indices(train.shape)]
+    np.testing.assert_allclose(many.predict(*everywhere), 1000 * one.predict(*everywhere), rtol=0.01, atol=5)
+
+
+@pytest.mark.parametrize("shape", [(20, 10), (1, 30), (30, 1), (1, 1), (2, 2)])
+@pytest.mark.parametrize("loss", ["squared", "ordinal"])
+@pytest.mark.parametrize("features", [None, "implicit"])
+def test_tiny_and_constant_data(shape, loss, features):
+    rank = min(*shape, 5)
+    for values in (np.ones(shape), np.arange(np.prod(shape)).reshape(shape) % 3.0):
+        fit = {"biases": True, "max_iter": 60, "random_state": 0, "loss": loss, "features": features}
+        model = MatrixCompletion("bpmf", rank, **fit).fit(values)
+        p = model.predict(*(i.ravel() for i in np.indices(shape)))
+        assert np.isfinite(p).all()
+        assert values.min() - 1.5 < p.min()
+        assert p.max() < values.max() + 1.5
+
+
+class TestLevels:
+    def fit(self, **params):
+        train, X = cut_of_low_rank(120, 80, seen=0.4)
+        cuts = np.array([-1.0, 0.0, 0.7])
+        levels = np.where(np.isnan(train), np.nan, 1.0 + np.searchsorted(cuts, np.nan_to_num(train)))
+        fit = {"biases": True, "max_iter": 100, "random_state": 0, "loss": "ordinal", **params}
+        return MatrixCompletion("bpmf", 3, **fit).fit(levels), levels, X, cuts
+
+    def test_probabilities_are_those_of_the_truth(self, tmp_path):
+        model, levels, X, cuts = self.fit()
+        rows, cols = np.nonzero(np.isnan(levels))
+        chances = model.predict_proba(rows, cols)
+        np.testing.assert_allclose(chances.sum(axis=1), 1)
+        assert (chances >= -1e-12).all()
+        ends = np.r_[-np.inf, cuts, np.inf]
+        truth = np.diff(scipy.stats.norm.cdf((ends - X[rows, cols][:, None]) / 0.7), axis=1)
+        assert np.sqrt(np.mean((chances - truth) ** 2)) < 0.12
+        assert np.abs(chances.mean(axis=0) - truth.mean(axis=0)).max() < 0.02
+        np.testing.assert_allclose(model.predict(rows, cols), chances @ [1, 2, 3, 4], rtol=1e-5)
+        np.testing.assert_allclose(model.complete()[rows, cols], chances @ [1, 2, 3, 4], rtol=1e-5)
+        _, lower, upper = model.predict(rows, cols, interval=0.9)
+        sampled = 1 + (np.random.default_rng(0).random((rows.size, 1)) > np.cumsum(truth, axis=1)).sum(axis=1)
+        assert np.mean((lower <= sampled) & (sampled <= upper)) > 0.88
+        model.save(tmp_path / "levels.lorank")
+        np.testing.assert_array_equal(lorank.load(tmp_path / "levels.lorank").predict_proba(rows, cols), chances)
+
+    def test_same_bits_on_any_number_of_threads(self, monkeypatch):
+        monkeypatch.setattr(parallel, "WORTH_A_THREAD", 0)
+        one, two = (self.fit(n_jobs=jobs, max_iter=20, features="implicit")[0] for jobs in (1, 2))
+        np.testing.assert_array_equal(one.complete(), two.complete())
+
+    def test_the_validation_error_is_that_of_expected_levels(self):
+        levels = self.fit(max_iter=20)[1]
+        model = MatrixCompletion("bpmf", 3, biases=True, loss="ordinal", random_state=0, max_iter=30)
+        model.fit(levels, validation=0.1)
+        off = -model.score(levels)
+        assert 0.8 * off < model.history_["validation"][-1] < 1.6 * off
+
+    def test_what_is_refused(self):
+        levels = self.fit(max_iter=20)[1]
+        with pytest.raises(InputError, match="at most 50 levels"):
+            MatrixCompletion("bpmf", 2, loss="ordinal").fit(small_table()[0])
+        with pytest.raises(InputError, match="use method='bpmf'"):
+            MatrixCompletion("nnfn", 2, lam=1.0, loss="ordinal").fit(levels)
+        with pytest.raises(InputError, match="squared loss and the ordinal one"):
+            MatrixCompletion("bpmf", 2, loss="huber").fit(levels)
+        with pytest.raises(InputError, match="loss='ordinal'"):
+            MatrixCompletion("bpmf", 2, max_iter=20).fit(levels).predict_proba([0], [0])
+
+
+def test_batch_means_tell_the_variance_of_a_mean():
+    rng = np.random.default_rng(0)
+    probes = Probes(np.zeros(400, int), np.zeros(400, int), np.zeros((10, 400)))
+    x = np.zeros(400)
+    for _ in range(200):
+        x = 0.5 * x + rng.standard_normal(400)
+        probes = probes.add(x)
+    # An autoregression of 0.5 has a mean of variance 1 / (1 - 0.5)^2 / count.
+    assert probes.variance() == pytest.approx(4 / 200, rel=0.2)
+    assert probes.sums.shape == (10, 400)
 
 
 class TestEstimator:
@@ -257,6 +271,25 @@ class TestEstimator:
         assert np.isnan(history["validation"][:15]).all()
         assert np.isfinite(history["validation"][15:]).all()
         assert history["validation"][-1] < 0.5
+
+    def test_a_chain_ends_when_its_mean_is_known_well_enough(self):
+        model = self.fit(max_iter=500)
+        assert model.result_.status is Status.SAMPLED
+        assert model.n_iter_ < 300
+        longer = self.fit(max_iter=500, solver=BPMF(tolerance=2e-4))
+        assert longer.n_iter_ > model.n_iter_
+        assert self.fit(max_iter=60, solver=BPMF(tolerance=0.0)).n_iter_ == 60
+
+    def test_several_chains_are_one_posterior(self):
+        one, three = self.fit(), self.fit(n_fits=3)
+        assert three.result_.posterior.draws == 3 * one.result_.posterior.draws
+        assert np.isfinite(three.predict([0], [1], interval=0.9)).all()
+
+    def test_memory_is_as_estimated(self):
+        draws = self.fit(max_iter=90, biases=True, rank=5).result_.posterior.nbytes
+        assert draws == pytest.approx(4 * 64 * ((2 * 40 + 25) * 7 + 65), rel=0.1)
+        shape, few = (160_000, 160_000), BPMF().memory((160_000, 160_000), 0, 5, 4, True)
+        assert few - BPMF(kept=1).memory(shape, 0, 5, 4, True) < 0.95e9
 
     def test_float32(self):
         model = self.fit(dtype="float32")
@@ -310,7 +343,7 @@ class TestEstimator:
 
     def test_errors(self):
         X, _ = small_table()
-        for wrong in ({"burn_in": -1}, {"kept": 0}, {"noise": 0.0}, {"burn_in": 2.5}):
+        for wrong in ({"burn_in": -1}, {"kept": 0}, {"noise": 0.0}, {"burn_in": 2.5}, {"tolerance": -1.0}):
             with pytest.raises(InputError, match=next(iter(wrong))):
                 BPMF(**wrong)
         with pytest.raises(InputError, match="leave no draw"):

@@ -10,7 +10,9 @@ from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.side_information import GraphLaplacian, KernelPrior
-from lorank.solvers.gibbs.chain import Sampler, draw_tied
+from lorank.solvers.gibbs.chain import Sampler, first_chain
+from lorank.solvers.gibbs.hyper import Hyper, Prior
+from lorank.solvers.gibbs.tied import draw_tied
 
 
 def path(size, weight=0.4, sparse=False):
@@ -69,16 +71,18 @@ def test_columns_feel_the_graph_of_the_rows_as_a_ridge():
     m, k, alpha, graph = 8, 2, 2.0, path(8)
     column, W = rng.standard_normal((m, 1)), rng.standard_normal((m, k))
     observations = Observations.from_dense(np.tile(column, (1, 4000)))
-    problem = Problem(observations, None, k, n_jobs=1, row_graph=graph)
-    sampler = Sampler(problem, alpha**-0.5, 0, 1.0)
+    problem = Problem(observations, None, k, n_jobs=1, row_side=graph)
+    factors = Factors.of(W, np.zeros((4000, k)))
+    chain = first_chain(problem, factors, 1, alpha**-0.5, 0)
+    sampler = Sampler(problem, alpha**-0.5, chain)
     Lambda, mu = np.array([[1.0, 0.2], [0.2, 2.0]]), np.array([0.4, 0.1])
 
-    class Fixed:
-        def draw(self, factor, rng):
-            return mu, Lambda
+    class Fixed(Prior):
+        def draw(self, last, factor, rng):
+            return Hyper(mu, Lambda, np.ones(k))
 
-    factors = Factors.of(W, np.zeros((4000, k)))
-    _, drawn, _ = sampler._draw_side(observations.by_col, factors.transposed(), alpha, Fixed(), rng, transposed=True)
+    sampler.priors[1] = Fixed(k, False, 1.0)
+    _, _, drawn, _ = sampler._draw_side(observations.by_col, factors.transposed(), chain, True, 1, rng)
     precision = alpha * (W.T @ W + W.T @ graph.dot(W)) + Lambda
     expected = np.linalg.solve(precision, alpha * W.T @ column[:, 0] + Lambda @ mu)
     np.testing.assert_allclose(drawn[:, :k].mean(axis=0), expected, atol=0.05)
@@ -89,11 +93,11 @@ def test_same_seed_same_bits_and_what_is_refused():
     rng = np.random.default_rng(0)
     X = np.outer(np.linspace(1, 2, 12), rng.standard_normal(9))
     X[3] = np.nan
-    fits = [MatrixCompletion("bpmf", 2, row_graph=path(12), random_state=0, max_iter=40, n_jobs=n) for n in (1, 2)]
+    fits = [MatrixCompletion("bpmf", 2, row_side=path(12), random_state=0, max_iter=40, n_jobs=n) for n in (1, 2)]
     first, second = (fit.fit(X).result_.factors.dense() for fit in fits)
     np.testing.assert_array_equal(first, second)
     assert np.abs(first[3] - (X[2] + X[4]) / 2).max() < 0.2
     with pytest.raises(InputError, match="cannot take a KernelPrior"):
-        MatrixCompletion("bpmf", 2, row_graph=KernelPrior.on_time(np.arange(12))).fit(X)
+        MatrixCompletion("bpmf", 2, row_side=KernelPrior.on_time(np.arange(12))).fit(X)
     with pytest.raises(InputError, match="Biases do not go"):
-        MatrixCompletion("bpmf", 2, biases=True, row_graph=path(12)).fit(X)
+        MatrixCompletion("bpmf", 2, biases=True, row_side=path(12)).fit(X)

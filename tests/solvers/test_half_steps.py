@@ -43,9 +43,9 @@ def graphs(lat, lon):
 def problem_of(field, kind, regularizer=None, rank=4):
     _, seen, lat, lon = field
     graph = graphs(lat, lon)[kind if kind != "both" else "dense"]
-    sides = {"col_graph": graph} if kind == "time" else {"row_graph": graph}
+    sides = {"col_side": graph} if kind == "time" else {"row_side": graph}
     if kind == "both":
-        sides["col_graph"] = GraphLaplacian.from_adjacency(np.eye(18, k=1) + np.eye(18, k=-1), weight=0.2)
+        sides["col_side"] = GraphLaplacian.from_adjacency(np.eye(18, k=1) + np.eye(18, k=-1), weight=0.2)
     return Problem(Observations.from_dense(seen), regularizer or FactoredNNFN(lam=0.3, theta=0.5), rank, **sides)
 
 
@@ -151,7 +151,7 @@ def test_complete_rows_take_one_iteration(field, monkeypatch):
     whole[17:] = np.nan
     monkeypatch.setattr("lorank.solvers.half_steps.MAX_ITER", 1)
     for graph in (graphs(lat, lon)["kernel"], graphs(lat, lon)["dense"]):
-        problem = Problem(Observations.from_dense(whole), FactoredNuclear(lam=0.3), 4, row_graph=graph)
+        problem = Problem(Observations.from_dense(whole), FactoredNuclear(lam=0.3), 4, row_side=graph)
         factors = problem.random_start(0)
         once, loss = half_step(problem, factors, np.eye(4))
         twice, again = half_step(problem, replace(factors, left=once), np.eye(4))
@@ -166,7 +166,7 @@ def test_full_rank_and_little_shrinking_is_kriging(field, kernel):
     prior = KernelPrior.on_earth(lat, lon, kernel=kernel, length=1.5, nugget=0.02)
     seen = X.copy()
     seen[17:] = np.nan
-    model = MatrixCompletion("factored-nuclear", rank=18, lam=1e-5, row_graph=prior, random_state=0, tol=1e-10)
+    model = MatrixCompletion("factored-nuclear", rank=18, lam=1e-5, row_side=prior, random_state=0, tol=1e-10)
     model.fit(seen)
     K = prior.covariance(prior.points, prior.points)
     kriged = K[17:, :17] @ np.linalg.solve(K[:17, :17] + 0.02 * np.eye(17), X[:17])
@@ -178,7 +178,7 @@ def test_graph_without_weight_changes_nothing_and_a_heavy_one_makes_rows_equal(f
     graph = GraphLaplacian.from_coordinates(lat, lon)
     plain, none, heavy = (
         MatrixCompletion(rank=3, lam=0.2, theta=0.5, random_state=0, tol=1e-10, max_iter=2000, **sides).fit(seen)
-        for sides in ({}, {"row_graph": graph, "graph_weight": 0.0}, {"row_graph": graph, "graph_weight": 1e5})
+        for sides in ({}, {"row_side": graph, "graph_weight": 0.0}, {"row_side": graph, "graph_weight": 1e5})
     )
     np.testing.assert_allclose(none.complete()[:17], plain.complete()[:17], atol=1e-3)
     X = heavy.result_.factors.dense()
@@ -213,7 +213,7 @@ def test_single_precision_comes_near(field):
     _, seen, lat, lon = field
     for graph in (graphs(lat, lon)["kernel"], graphs(lat, lon)["sparse"]):
         double, single = (
-            MatrixCompletion(rank=3, lam=0.3, theta=0.5, row_graph=graph, random_state=0, dtype=dtype, tol=1e-6).fit(
+            MatrixCompletion(rank=3, lam=0.3, theta=0.5, row_side=graph, random_state=0, dtype=dtype, tol=1e-6).fit(
                 seen
             )
             for dtype in ("float64", "float32")
@@ -226,7 +226,7 @@ def test_a_part_of_the_graph_without_observations_falls_back_to_zero(field):
     A = np.zeros((25, 25))
     A[:20, :20] = A[20:, 20:] = 1
     with pytest.warns(UserWarning, match="5 rows lie in parts"):
-        model = MatrixCompletion(rank=3, lam=0.3, row_graph=GraphLaplacian.from_adjacency(A), random_state=0).fit(seen)
+        model = MatrixCompletion(rank=3, lam=0.3, row_side=GraphLaplacian.from_adjacency(A), random_state=0).fit(seen)
     np.testing.assert_allclose(model.complete()[20:], 0, atol=1e-12)
 
 
@@ -234,21 +234,21 @@ def test_what_does_not_go_together_is_refused(field):
     _, seen, lat, lon = field
     found = graphs(lat, lon)
     with pytest.raises(InputError, match="Biases do not go"):
-        MatrixCompletion(rank=2, biases=True, row_graph=found["dense"]).fit(seen)
+        MatrixCompletion(rank=2, biases=True, row_side=found["dense"]).fit(seen)
     with pytest.raises(InputError, match="cannot take a KernelPrior"):
-        MatrixCompletion("nuclear", rank=2, row_graph=found["kernel"]).fit(seen)
+        MatrixCompletion("nuclear", rank=2, row_side=found["kernel"]).fit(seen)
     with pytest.raises(InputError, match="GradientDescent cannot take a GraphLaplacian"):
         solve(GradientDescent(), problem_of(field, "dense"))
     with pytest.raises(InputError, match="25 nodes, and the matrix 18"):
-        MatrixCompletion(rank=2, col_graph=found["dense"]).fit(seen)
+        MatrixCompletion(rank=2, col_side=found["dense"]).fit(seen)
     with pytest.raises(InputError, match="25 points, and the matrix 18"):
-        MatrixCompletion(rank=2, col_graph=found["kernel"]).fit(seen)
+        MatrixCompletion(rank=2, col_side=found["kernel"]).fit(seen)
 
 
 def test_never_measured_places_are_predicted(field):
     X, seen, lat, lon = field
     prior = KernelPrior.on_earth(lat, lon, length=3.0, kernel="matern32", nugget=0.01)
-    model = MatrixCompletion(rank=3, lam=0.05, row_graph=prior, random_state=0).fit(seen)
+    model = MatrixCompletion(rank=3, lam=0.05, row_side=prior, random_state=0).fit(seen)
     assert model.result_.status is Status.CONVERGED
     error = np.sqrt(np.mean((model.complete()[17:] - X[17:]) ** 2)) / X.std()
     assert error < 0.25

@@ -47,12 +47,12 @@ def chain(size, weight):
 
 @pytest.fixture(params=["rows", "both"])
 def sides(request):
-    return {"row_graph": chain(20, 0.3), **({"col_graph": chain(15, 0.1)} if request.param == "both" else {})}
+    return {"row_side": chain(20, 0.3), **({"col_side": chain(15, 0.1)} if request.param == "both" else {})}
 
 
 def dense_objective(X, seen, regularizer, sides):
     value = 0.5 * np.nansum((X - seen) ** 2) + regularizer.value(np.linalg.svd(X, compute_uv=False))
-    for side, Y in (("row_graph", X), ("col_graph", X.T)):
+    for side, Y in (("row_side", X), ("col_side", X.T)):
         if side in sides:
             value += 0.5 * sides[side].weight * np.trace(Y.T @ sides[side].matrix @ Y)
     return value
@@ -139,6 +139,6 @@ def test_every_method_of_table_6_fills_rows_that_were_never_observed(method, see
     found = registry.find(method)
     given = found.arguments(found.at(0.3, found.shapes[0]))
     limits = {"max_iter": 200} if found.samples else {}
-    model = MatrixCompletion(**given, rank=4, row_graph=chain(20, 0.3), random_state=0, **limits).fit(seen)
+    model = MatrixCompletion(**given, rank=4, row_side=chain(20, 0.3), random_state=0, **limits).fit(seen)
     miss = (model.result_.factors.dense() - truth)[::4]
     assert np.sqrt(np.mean(miss**2)) < 0.45 * np.sqrt(np.mean(truth[::4] ** 2))

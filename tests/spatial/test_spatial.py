@@ -193,7 +193,7 @@ def test_gas_beats_nearest_station(data_folder):
             train, _, test = split_locations(125, seed=seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                model = MatrixCompletion(rank=12, lam=0.001, row_graph=prior, random_state=0)
+                model = MatrixCompletion(rank=12, lam=0.001, row_side=prior, random_state=0)
                 model.fit(data.observations(train))
             predicted = model.result_.factors.dense()[test]
             errors.append(np.sqrt(np.mean((predicted - data.values[test]) ** 2)))

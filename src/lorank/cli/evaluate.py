@@ -66,7 +66,7 @@ def evaluate(
     again = int(was_seen(fitted, known.rows, known.cols).sum())
     if again:
         say(f"{again} of these entries were in the training data: the errors are flattering, and lists leave them out.")
-    predicted = fitted.factors.predict(known.rows, known.cols).astype(np.float64)
+    predicted = fitted.predictor.predict(known.rows, known.cols).astype(np.float64)
     if clip and fitted.range is None:
         raise InputError("The range of the data is not known to this model; leave out --clip.")
     residuals = (np.clip(predicted, *(fitted.range or ())) if clip else predicted) - known.values

@@ -40,6 +40,10 @@ class ModelEstimator(BaseEstimator):
         """
         return self._fitted().predict(rows, cols, interval=interval, clip=clip, unseen=unseen)
 
+    def predict_proba(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> Array:
+        """Probability of each level at (rows_t, cols_t), after a fit with loss="ordinal"; see `Model.predict_proba`."""
+        return self._fitted().predict_proba(rows, cols)
+
     def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
         """Posterior standard deviation of these entries; with noise, of values that would be observed there."""
         return self._fitted().predict_std(rows, cols, noise)

@@ -22,7 +22,6 @@ from lorank.models.contents import contents_of
 from lorank.models.folding import refuse_mean, updated
 from lorank.models.intervals import Calibration, calibrate
 from lorank.observations import Lines, Observations, observe
-from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import setting_of
 from lorank.tuning.setting import AUTO
@@ -37,8 +36,8 @@ class MatrixCompletion(ModelEstimator):
     ----------
     method : str, Method, regularizer, or class of regularizers
         A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default. "bpmf" draws
-        from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the number of
-        sweeps, and a validation set is only watched. Parameters of a single method are set on it, as in
+        from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the largest
+        number of sweeps, and a validation set is only watched. Parameters of a single method are set on it, as in
         `method=SchattenP(p=0.5)`, whose lam does not count, and any regularizer of one's own will do.
     rank : int or "auto"
         Width of the factors, or the largest rank that a spectral method may take.
@@ -49,8 +48,9 @@ class MatrixCompletion(ModelEstimator):
         For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
         of their own. None takes the method's own; a method without it refuses it.
-    loss : "squared", "huber", "logistic", or a Loss
-        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+    loss : "squared", "huber", "logistic", "ordinal", or a Loss
+        Of an entry, for the factored methods (ordinal is for "bpmf": values on a scale of few levels, whose
+        probabilities `predict_proba` gives); `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
         `scipy.special.expit(x)` is the probability of the class 1.
     solver : str or object
@@ -77,9 +77,13 @@ class MatrixCompletion(ModelEstimator):
         before or in one that is started here. The same bits come out.
     n_workers : int or None
         Worker processes of a backend other than "local", each with n_jobs threads (one if that is None); None for two.
-    row_graph, col_graph : GraphLaplacian or KernelPrior, optional
-        What is known of rows or columns, by which those never observed are predicted; graph_weight multiplies both.
+    row_side, col_side : array, sparse matrix, DataFrame, Features, GraphLaplacian or KernelPrior, optional
+        What is known of rows or columns beside their entries: features (a line for each; a DataFrame with an index goes
+        by the ids of the data), a graph, or a kernel, by which lines never observed are predicted.
     graph_weight : float
+        Multiplies graphs and kernels.
+    features : "implicit" or None
+        "implicit" adds who rated what as features of rows and columns, which needs no other data; for "bpmf".
 
     Attributes
     ----------
@@ -129,9 +133,10 @@ class MatrixCompletion(ModelEstimator):
         verbose: bool = False,
         backend: str = "local",
         n_workers: int | None = None,
-        row_graph: GraphLaplacian | KernelPrior | None = None,
-        col_graph: GraphLaplacian | KernelPrior | None = None,
+        row_side: Any = None,
+        col_side: Any = None,
         graph_weight: float = 1.0,
+        features: str | None = None,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -150,9 +155,10 @@ class MatrixCompletion(ModelEstimator):
         self.verbose = verbose
         self.backend = backend
         self.n_workers = n_workers
-        self.row_graph = row_graph
-        self.col_graph = col_graph
+        self.row_side = row_side
+        self.col_side = col_side
         self.graph_weight = graph_weight
+        self.features = features
 
     @classmethod
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
@@ -245,7 +251,7 @@ class MatrixCompletion(ModelEstimator):
             return self.fit(X)
         asked, model = self._asked(), self.model_
         refuse_mean(model, "partial_fit")
-        model.need("loss", "row_graph", "col_graph")
+        model.need("loss", "row_side", "col_side")
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))

@@ -11,7 +11,6 @@ import numpy as np
 from lorank import registry
 from lorank.errors import InputError
 from lorank.losses import Loss
-from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.tuning.setting import AUTO, Setting
 
 
@@ -36,9 +35,10 @@ class Parameters:
     verbose: bool
     backend: str
     n_workers: int | None
-    row_graph: GraphLaplacian | KernelPrior | None
-    col_graph: GraphLaplacian | KernelPrior | None
+    row_side: Any
+    col_side: Any
     graph_weight: float
+    features: str | None
 
     def __post_init__(self) -> None:
         if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool)):
@@ -63,6 +63,8 @@ class Parameters:
             raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
         if self.n_workers is not None and (not isinstance(self.n_workers, Integral) or self.n_workers < 1):
             raise InputError(f"n_workers must be a whole number of at least 1; got {self.n_workers!r}.")
+        if self.features not in (None, "implicit"):
+            raise InputError(f"features must be 'implicit' or None; got {self.features!r}.")
         if np.dtype(self.dtype) not in (np.float32, np.float64):
             raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
 

@@ -103,7 +103,7 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
 
     def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
         given = {**common, **method.arguments(parameters)}
-        return given | {"row_graph": made[given.pop(SIDE)]} if made else given
+        return given | {"row_side": made[given.pop(SIDE)]} if made else given
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     if not made:

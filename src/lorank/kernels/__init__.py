@@ -8,28 +8,42 @@ one kernel called twice. Lines are independent: the same bits come out for any n
 
 from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
-from lorank.kernels.lines import GRAM_BLOCK, gram_blocks, gram_lines, multiply_lines, predict_pairs, solve_lines
+from lorank.kernels.lines import (
+    GRAM_BLOCK,
+    gram_blocks,
+    gram_lines,
+    line_sums,
+    multiply_lines,
+    predict_pairs,
+    solve_lines,
+)
 from lorank.kernels.memory import aligned_zeros, unlocked
+from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
-from lorank.kernels.sampling import sample_lines, spread_pairs
+from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
 
 __all__ = [
     "GRAM_BLOCK",
     "LANES",
+    "LEVEL_BLOCK",
     "Workers",
     "aligned_zeros",
     "available_cores",
     "compress",
     "count_if_sorted",
+    "cut_terms",
+    "draw_latent",
+    "draw_lines",
     "first_duplicate",
     "gradient_both",
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "level_probabilities",
+    "line_sums",
     "multiply_lines",
     "predict_pairs",
-    "sample_lines",
     "solve_lines",
     "spread_pairs",
     "transpose",

@@ -41,7 +41,7 @@ def look_ahead(features, indices, t):
 
 
 @kernel
-def _add_gram(block, n, width, gram):
+def add_gram(block, n, width, gram):
     """gram += block[:n].T @ block[:n] for its lower tiles of 4 x LANES, each held in registers."""
     q = block.shape[1]
     zero = splat(block.dtype.type(0))
@@ -118,7 +118,7 @@ def line_gram(pointers, indices, values, features, k, biased, offset, i, block, 
                 target -= block[t, k] + offset
                 block[t, k] = one
             block[t, p] = target
-        _add_gram(block, n, p + 1, gram)
+        add_gram(block, n, p + 1, gram)
         at += n
 
 
@@ -246,7 +246,19 @@ def gram_blocks(factor, k, out, lo, hi):
     for b in range(lo, hi):
         start = b * GRAM_BLOCK
         stop = min(start + GRAM_BLOCK, factor.shape[0])
-        _add_gram(factor[start:stop], stop - start, k, out[b])
+        add_gram(factor[start:stop], stop - start, k, out[b])
         for a in range(k):
             for c in range(a):
                 out[b, c, a] = out[b, a, c]
+
+
+@kernel
+def line_sums(pointers, indices, values, other, sums, squares, lo, hi):
+    """Sum and sum of squares of v_ij - other_j over the entries of each line, in float64."""
+    for i in range(lo, hi):
+        total_of, squares_of = 0.0, 0.0
+        for t in range(pointers[i], pointers[i + 1]):
+            r = values[t] - other[indices[t]]
+            total_of += r
+            squares_of += r * r
+        sums[i], squares[i] = total_of, squares_of

@@ -3,38 +3,100 @@
 import numpy as np
 
 from lorank.kernels.compiling import kernel
-from lorank.kernels.lines import BLOCK, factorize, half_squares, line_gram, place_system, solve_lower, solve_upper
-from lorank.kernels.simd import LANES
+from lorank.kernels.counters import normals
+from lorank.kernels.lines import (
+    BLOCK,
+    FAR,
+    add_gram,
+    factorize,
+    half_squares,
+    look_ahead,
+    solve_lower,
+    solve_upper,
+)
+from lorank.kernels.simd import LANES, load, multiply, splat, store
 
 
 @kernel
-def sample_lines(pointers, indices, values, features, k, biased, offset, ridge, pull, noise, mean, out, loss, lo, hi):
-    """Draw every line from its Gaussian posterior: precision A = F_i' F_i + ridge, mean A^-1 (F_i' o_i + pull).
+def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i, block, gram):
+    """gram = Gram of [F_i, o_i], observation j multiplied by roots_j: its last row holds F_i' V o_i and o_i' V o_i."""
+    p = k + 1 if biased else k
+    q = other.shape[1]
+    far = other.size >= FAR
+    gram[:] = 0
+    at = pointers[i]
+    while at < pointers[i + 1]:
+        n = min(BLOCK, pointers[i + 1] - at)
+        for t in range(n):
+            if far:
+                look_ahead(other, indices, at + t)
+            j = np.int64(indices[at + t])
+            root = roots[j]
+            factor = splat(root)
+            for a in range(0, q, LANES):
+                store(block, t * q + a, multiply(factor, load(other, j * q + a)))
+            target = values[at + t]
+            if biased:
+                target -= other[j, k] + offset
+                block[t, k] = root
+            block[t, p] = root * target
+        add_gram(block, n, p + 1, gram)
+        at += n
 
-    ridge (p, p), pull (p,), p = k + biased, both in units of the noise's precision. noise (lines, p) holds normal
-    numbers of the noise's standard deviation, so that the bits do not depend on which thread draws. With A = L L',
-    mean_i = L^-T y and out_i = L^-T (y + noise_i), y = L^-1 (F_i' o_i + pull); loss_i is half the sum of squared
-    residuals at out_i.
+
+@kernel
+def draw_lines(
+    pointers,
+    indices,
+    values,
+    other,
+    k,
+    biased,
+    offset,
+    own,
+    roots,
+    ridge,
+    pull,
+    size,
+    key,
+    stream,
+    mean,
+    out,
+    loss,
+    lo,
+    hi,
+):
+    """Draw line i from its posterior: precision A = c_i F_i' V F_i + ridge, mean A^-1 (c_i F_i' V o_i + pull_i).
+
+    own (lines,) holds c_i and roots (lines of the other side,) the roots of V's diagonal: the noise's precision at
+    (i, j) is c_i V_jj / size^2. ridge (p, p) and pull (lines, p), p = k + biased, are multiplied by size^2 already.
+    Normal numbers are named by (key, stream, i). With A = L L', mean_i = L^-T y and out_i = L^-T (y + size e),
+    y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the squared residuals at out_i, weighted by V.
     """
     p = k + 1 if biased else k
-    q = features.shape[1]
-    block = np.zeros((BLOCK, q), features.dtype)
-    grams = np.zeros((LANES, q, q), features.dtype)
-    system = np.ones(p * p * LANES, features.dtype)
-    centre = np.zeros(p * LANES, features.dtype)
-    draw = np.zeros(p * LANES, features.dtype)
+    q = other.shape[1]
+    block = np.zeros((BLOCK, q), other.dtype)
+    grams = np.zeros((LANES, q, q), other.dtype)
+    system = np.ones(p * p * LANES, other.dtype)
+    centre = np.zeros(p * LANES, other.dtype)
+    draw = np.zeros(p * LANES, other.dtype)
+    noise = np.empty(p + 3, np.float64)
     for first in range(lo, hi, LANES):
         lanes = min(LANES, hi - first)
         for lane in range(lanes):
-            line_gram(pointers, indices, values, features, k, biased, offset, first + lane, block, grams[lane])
-            place_system(grams[lane], ridge, p, lane, system, centre)
+            i = first + lane
+            gram, c = grams[lane], own[i]
+            _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i, block, gram)
             for a in range(p):
-                centre[a * LANES + lane] += pull[a]
+                for b in range(a + 1):
+                    system[(a * p + b) * LANES + lane] = c * gram[a, b] + ridge[a, b]
+                centre[a * LANES + lane] = c * gram[p, a] + pull[i, a]
         factorize(system, p)
         solve_lower(system, centre, p)
         for lane in range(lanes):
+            normals(key, stream, first + lane, p, noise)
             for a in range(p):
-                draw[a * LANES + lane] = centre[a * LANES + lane] + noise[first + lane, a]
+                draw[a * LANES + lane] = centre[a * LANES + lane] + size * noise[a]
         solve_upper(system, centre, p)
         solve_upper(system, draw, p)
         for lane in range(lanes):

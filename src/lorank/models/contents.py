@@ -85,6 +85,16 @@ class Contents:
         return self.result.posterior
 
     @property
+    def levels(self) -> Array | None:
+        """The values of an ordinal scale that the model was fitted to; None otherwise."""
+        return None if self.posterior is None else self.posterior.levels
+
+    @property
+    def predictor(self) -> Factors | Posterior:
+        """What predicts values: the factors, or the posterior where expected levels are not linear in them."""
+        return self.factors if self.posterior is None or self.levels is None else self.posterior
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.factors.shape

@@ -19,7 +19,9 @@ from lorank.solvers.result import History, Status
 from lorank.types import Array
 
 CALIBRATION = ("row_scale", "col_scale", "ratios")
-SIDES = ("row_graph", "col_graph")
+SIDES = ("row_side", "col_side")
+# What parameters were called in files that were written before.
+OLDER = {"row_graph": "row_side", "col_graph": "col_side"}
 # How and where a fit ran says nothing of the model: whoever loads it may have no such backend.
 NOT_OF_THE_MODEL = ("backend", "n_workers")
 # Parameters without which the model would be another one.
@@ -68,7 +70,7 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
         if [part.shape for part in scales[:2]] != [(m + 1,), (n + 1,)] or scales[2].ndim != 1:
             raise ValueError("its calibration does not go with its factors")
         calibration = Calibration(scales[0], scales[1], scales[2].astype(np.float64), int(about["calibration"]))
-    params = {str(name): value for name, value in about["params"].items()}
+    params = {OLDER.get(name, str(name)): value for name, value in about["params"].items()}
     if not isinstance(params.get("method"), str):
         raise ValueError("it does not name its method")
     method = registry.saved(params["method"], about["parameters"])
@@ -78,7 +80,8 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
         if name == "loss":
             params[name] = losses.LOSSES[value["name"]](**{part: value[part] for part in value if part != "name"})
         else:
-            params[name] = unpack_side(value, name, arrays, shape[SIDES.index(name)])
+            side = OLDER.get(name, name)
+            params[side] = unpack_side(value, name, arrays, shape[SIDES.index(side)])
     columns, extent = about["columns"], about["range"]
     return {
         "setting": Setting(**about["setting"]),
@@ -89,7 +92,7 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
         "calibration": calibration,
         "columns": None if columns is None else tuple(str(name) for name in columns),
         "trials": tuple({str(name): value for name, value in trial.items()} for trial in about["trials"]),
-        "lost": {str(name): str(value) for name, value in about["lost"].items()},
+        "lost": {OLDER.get(name, str(name)): str(value) for name, value in about["lost"].items()},
     }
 
 

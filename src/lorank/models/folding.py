@@ -9,12 +9,13 @@ import numpy as np
 
 from lorank import registry
 from lorank.errors import InputError
+from lorank.kernels import Workers
 from lorank.linalg import Factors, Frame
 from lorank.models.contents import Contents
 from lorank.observations import Observations, observe
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
-from lorank.solvers import History, Result, Status
+from lorank.solvers import History, Result, Status, gibbs
 from lorank.types import Array
 
 M = TypeVar("M", bound=Contents)
@@ -34,15 +35,23 @@ def fold_in(model: M, X_new: Any, axis: int) -> M:
         observations = observations.transposed()
     ids = (model.row_ids, model.col_ids)
     observations = _beside(observations, model.shape[1 - axis], ids[1 - axis], ("column", "row")[axis])
-    factors = fold_in_rows(model, observations, transposed=axis == 1)
-    if axis == 1:
-        observations, factors = observations.transposed(), factors.transposed()
+    posterior = None
+    if model.posterior is None:
+        factors = fold_in_rows(model, observations, transposed=axis == 1)
+        if axis == 1:
+            observations, factors = observations.transposed(), factors.transposed()
+    else:
+        observations = observations.transposed() if axis == 1 else observations
+        posterior = gibbs.fold_in(model.posterior, observations, axis, Workers(model.n_jobs))
+        factors = posterior.mean
     # What is known of the rows beside their entries does not go with new ones.
-    params = {name: value for name, value in model.params.items() if name != ("row_graph", "col_graph")[axis]}
+    params = {
+        name: value for name, value in model.params.items() if name not in (("row_side", "col_side")[axis], "features")
+    }
     message = f"{factors.shape[axis]} {('rows', 'columns')[axis]} folded into a model of {model.shape[axis]}."
     return replace(
         model,
-        result=Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History()),
+        result=Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History(), posterior),
         params=params,
         row_ids=observations.row_ids,
         col_ids=observations.col_ids,
@@ -64,8 +73,11 @@ def fold_in_rows(model: Contents, observations: Observations, transposed: bool =
     """Factors whose rows are new ones, regressed on the fitted factors of the columns (of X^T when transposed).
 
     Row i: (H_i^T H_i + M) w_i = H_i^T o_i with M the regularizer's multiplier at the fitted factors, which is the
-    equation that the rows of the fit itself satisfy: a training row comes back as it was, up to the tolerance.
+    equation that the rows of the fit itself satisfy: a training row comes back as it was, up to the tolerance. Of
+    a model that was sampled, the mean over its draws.
     """
+    if model.posterior is not None and not transposed:
+        return gibbs.fold_in(model.posterior, observations, 0, Workers(model.n_jobs)).mean
     fitted = model.factors.transposed() if transposed else model.factors
     regularizer, loss = model.regularizer(), model.loss
     if not registry.find(model.params["method"]).folds_in:

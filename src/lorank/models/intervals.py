@@ -23,7 +23,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
 
 from lorank.errors import InputError
 from lorank.kernels import Workers
@@ -108,22 +107,29 @@ def calibrate(
     return Calibration(row_scale, col_scale, kept, int(ratios.size))
 
 
-def half_width(
-    rows: Array, cols: Array, level: float, posterior: Posterior | None, calibration: Calibration | None
-) -> Array:
-    """Half the width of each interval: by the posterior if there is one, or else by the calibration."""
+def bounds(
+    predicted: Array,
+    rows: Array,
+    cols: Array,
+    level: float,
+    posterior: Posterior | None,
+    calibration: Calibration | None,
+) -> tuple[Array, Array]:
+    """Ends of the interval around each prediction: by the posterior if there is one, or else by the calibration."""
     if not 0 < level < 1:
         raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
     if posterior is not None:
         if (rows < 0).any() or (cols < 0).any():
             raise InputError("The posterior says nothing of rows or columns that it has not seen; leave them out.")
-        std = posterior.std(rows, cols, noise=True)
-        return np.asarray(norm.ppf((1 + level) / 2) * std, std.dtype)
-    if calibration is None:
+        lower, upper = posterior.interval(rows, cols, level)
+    elif calibration is None:
         raise InputError(
             "Intervals need entries that the model has not seen: fit it with validation=0.1, or with lam='auto'."
         )
-    return calibration.quantile(level) * calibration.scale(rows, cols)
+    else:
+        half = (calibration.quantile(level) * calibration.scale(rows, cols)).astype(predicted.dtype)
+        lower, upper = predicted - half, predicted + half
+    return lower.astype(predicted.dtype), upper.astype(predicted.dtype)
 
 
 def _difficulty(index: Array, squares: Array, size: int) -> Array:

@@ -69,8 +69,7 @@ class Model(Contents):
         left, right = self._positions(rows, cols, unseen)
         answers = [self._entries(left, right)]
         if interval is not None:
-            half = self._half_width(left, right, interval)
-            answers += [answers[0] - half, answers[0] + half]
+            answers += self._bounds(answers[0], left, right, interval)
         if clip:
             if self.range is None:
                 raise InputError("The range of the data is not known to this model; predict without clip.")
@@ -84,6 +83,15 @@ class Model(Contents):
         """Lower and upper ends of ranges that hold this share of the values that were not seen."""
         _, lower, upper = self.predict(rows, cols, interval=level, unseen=unseen)
         return lower, upper
+
+    def predict_proba(self, rows: npt.ArrayLike, cols: npt.ArrayLike) -> Array:
+        """Probability of each level at (rows_t, cols_t), (pairs, levels); `levels` says which they are.
+
+        Of a model that was fitted with loss="ordinal".
+        """
+        if self.levels is None or self.posterior is None:
+            raise InputError("Probabilities of levels need a fit with method='bpmf' and loss='ordinal'.")
+        return self.posterior.probabilities(*self._positions(rows, cols, "error"), Workers(self.n_jobs))
 
     def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
         """Posterior standard deviation of these entries; with noise, of values that would be observed there.
@@ -117,8 +125,9 @@ class Model(Contents):
         Refused with the size that it would take if that does not fit in memory.
         """
         model = self.loaded()
-        X = model.factors.dense()
+        X = model.predictor.dense()
         if model.observations is not None:
+            X = X.astype(model.observations.dtype, copy=False)
             X[model.observations.rows, model.observations.cols] = model.observations.values
         return X
 
@@ -134,7 +143,7 @@ class Model(Contents):
     def score(self, X: Any, y: None = None) -> float:
         """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         observations = observe(X).aligned_to(cast(Any, self))
-        predicted = self.factors.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+        predicted = self.predictor.predict(observations.rows, observations.cols, Workers(self.n_jobs))
         return -self.loss.error(predicted, self.loss.prepare(observations.values))
 
     def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
@@ -232,12 +241,12 @@ class Model(Contents):
 
         Without biases nothing is left, and the answer is the mean of what was observed.
         """
-        factors, known, workers = self.factors, self.result.summary, Workers(self.n_jobs)
+        factors, known, workers = self.predictor, self.result.summary, Workers(self.n_jobs)
         new = (left < 0) | (right < 0)
         if not new.any():
             predicted = factors.predict(left, right, workers)
         else:
-            predicted = np.empty(left.size, factors.dtype)
+            predicted = np.empty(left.size, self.factors.dtype)
             predicted[~new] = factors.predict(left[~new], right[~new], workers)
             rest = known.offset if known.biased else self.mean
             parts = ((known.left, left[new]), (known.right, right[new]))
@@ -246,13 +255,12 @@ class Model(Contents):
         workers.close()
         return predicted
 
-    def _half_width(self, left: Array, right: Array, level: float) -> Array:
+    def _bounds(self, predicted: Array, left: Array, right: Array, level: float) -> tuple[Array, Array]:
         if "loss" not in self.lost and isinstance(self.loss, losses.Logistic):
             raise InputError(
                 "There are no intervals for classes: the logistic loss predicts their probability already."
             )
-        half = intervals.half_width(left, right, level, self.posterior, self.calibration)
-        return half.astype(self.factors.dtype)
+        return intervals.bounds(predicted, left, right, level, self.posterior, self.calibration)
 
 
 def _bias(padded: Array, k: int, index: Array) -> Array:

@@ -148,7 +148,9 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> Contents:
     ]
     seen = None
     if about["data"]:
-        seen = Observations(factors.shape, unpack_observations(arrays, factors.shape, W.dtype), *ids)
+        # Draws are kept in float32, also of data in float64.
+        dtype = np.promote_types(W.dtype, arrays["seen.values"].dtype)
+        seen = Observations(factors.shape, unpack_observations(arrays, factors.shape, dtype), *ids)
     posterior = about.get("posterior")
     drawn = None if posterior is None else unpack_posterior(posterior, arrays, factors)
     result = Result(factors, posterior=drawn, **outcome_of(about))

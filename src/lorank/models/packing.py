@@ -9,12 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from lorank.errors import InputError
-from lorank.linalg import Factors
+from lorank.linalg import Factors, pad
 from lorank.observations import Lines, Observations
-from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.solvers import Posterior
 from lorank.types import Array
 
+Side = Features | GraphLaplacian | KernelPrior
 # The arrays of a sparse matrix, in the order in which scipy takes them.
 SPARSE = ("data", "indices", "indptr")
 # How an id of a Python type is written as text, and read again.
@@ -123,11 +124,18 @@ def checked_lines(pointers: Array, cols: Array, values: Array, shape: tuple[int,
 
 
 def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] | None:
-    """Put a graph or kernel prior into `arrays`; None if it is of a kind that cannot be put away."""
+    """Put features, a graph or kernel prior into `arrays`; None if it is of a kind that cannot be put away."""
     if type(side) is KernelPrior:
         arrays[f"{name}.points"] = np.asarray(side.points)
         plain = {"length": float(side.length), "nugget": float(side.nugget), "weight": float(side.weight)}
         return {"kind": "kernel", "kernel": side.kernel, **plain}
+    if type(side) is Features or type(side) is np.ndarray or sp.issparse(side):
+        matrix = Features.of(side).matrix
+        if sp.issparse(matrix):
+            arrays |= {f"{name}.{part}": getattr(matrix, part) for part in SPARSE}
+        else:
+            arrays[f"{name}.matrix"] = matrix
+        return {"kind": "features", "columns": int(matrix.shape[1])}
     if type(side) is not GraphLaplacian:
         return None
     if side.sparse:
@@ -137,21 +145,34 @@ def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] 
     return {"kind": "graph", "weight": float(side.weight)}
 
 
-def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> GraphLaplacian | KernelPrior:
-    """The graph or kernel prior that `pack_side` put away."""
+def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> Side:
+    """The features, graph or kernel prior that `pack_side` put away."""
     given = dict(about)
-    side: GraphLaplacian | KernelPrior
-    if given.pop("kind") == "kernel":
+    side: Side
+    kind = given.pop("kind")
+    if kind == "features":
+        side = Features(_unpack_matrix(name, arrays, (size, int(given["columns"]))))
+    elif kind == "kernel":
         side = KernelPrior(arrays[f"{name}.points"].astype(np.float64), **given)
     elif f"{name}.matrix" in arrays:
         side = GraphLaplacian(arrays[f"{name}.matrix"], float(given["weight"]))
     else:
-        matrix = sp.csr_array(tuple(arrays[f"{name}.{part}"] for part in SPARSE), shape=(size, size))
-        matrix.check_format(full_check=True)
-        side = GraphLaplacian(matrix, float(given["weight"]))
+        side = GraphLaplacian(_unpack_matrix(name, arrays, (size, size)), float(given["weight"]))
     if side.size != size:
         raise ValueError(f"its graph has {side.size} nodes for {size} rows or columns")
     return side
+
+
+def _unpack_matrix(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> Any:
+    """A dense or a sparse matrix of this shape."""
+    if f"{name}.matrix" in arrays:
+        matrix = arrays[f"{name}.matrix"]
+        if matrix.shape != shape:
+            raise ValueError(f"{name} has the shape {matrix.shape}, not {shape}")
+        return matrix
+    sparse = sp.csr_array(tuple(arrays[f"{name}.{part}"] for part in SPARSE), shape=shape)
+    sparse.check_format(full_check=True)
+    return sparse
 
 
 def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, Any]:
@@ -160,6 +181,9 @@ def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, 
     # Seven digits are plenty for a standard deviation.
     arrays["deviations"] = posterior.deviations[:, : posterior.draws * posterior.width].astype(np.float32)
     arrays |= {"summary.W": summary.W, "summary.H": summary.H}
+    arrays |= {f"noise.{side}": getattr(posterior.noise, side)[:, : posterior.draws] for side in ("W", "H")}
+    if posterior.cuts is not None and posterior.levels is not None:
+        arrays |= {"cuts": posterior.cuts, "levels": posterior.levels}
     if summary.biased:
         arrays |= {"summary.row_bias": summary.row_bias, "summary.col_bias": summary.col_bias}
     return {
@@ -186,10 +210,32 @@ def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Fact
     ):
         raise ValueError("its posterior does not go with its factors")
     summary = Factors.of(W, H, parts[2], parts[3], float(about["offset"]))
-    noise = float(about["noise_variance"])
-    if not (summary.is_finite() and np.isfinite(deviations).all() and 0 <= noise < np.inf):
+    noise = _unpack_noise(about, arrays, mean.shape, draws)
+    if not (summary.is_finite() and np.isfinite(deviations).all()):
         raise ValueError("its posterior is not finite")
-    return Posterior(mean, summary, deviations, width, draws, noise)
+    cuts, levels = arrays.get("cuts"), arrays.get("levels")
+    if (cuts is None) != (levels is None):
+        raise ValueError("its levels and their cuts do not go together")
+    if cuts is not None and levels is not None:
+        cuts, levels = cuts.astype(np.float64), levels.astype(np.float64)
+        known = levels.ndim == 1 and cuts.shape == (draws, levels.size - 1) and levels.size > 0
+        if not known or not (np.isfinite(cuts).all() and np.isfinite(levels).all()):
+            raise ValueError("its levels and their cuts do not go together")
+    return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels)
+
+
+def _unpack_noise(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int, int], draws: int) -> Factors:
+    """Variances of the noise; files that were written before have one number for all entries."""
+    if "noise.W" in arrays:
+        rows, cols = (arrays[f"noise.{side}"].astype(np.float32) for side in ("W", "H"))
+    else:
+        rows = np.full((shape[0], draws), float(about["noise_variance"]) / draws, np.float32)
+        cols = np.ones((shape[1], draws), np.float32)
+    if (rows.shape, cols.shape) != ((shape[0], draws), (shape[1], draws)):
+        raise ValueError("its noise does not go with its factors")
+    if not all(np.isfinite(side).all() and (side >= 0).all() for side in (rows, cols)):
+        raise ValueError("its noise is not finite")
+    return Factors.of(rows, cols)
 
 
 def _small(numbers: Array) -> Array:

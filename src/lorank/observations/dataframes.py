@@ -58,6 +58,20 @@ def read_columns(frame: Any, row: str, col: str, value: str) -> tuple[Array, Arr
     return table[row].to_numpy(), table[col].to_numpy(), _floats(numbers)
 
 
+def read_features(frame: Any) -> tuple[list[Array], Any]:
+    """The columns of a frame as arrays, of floats where they are numbers, and its row labels (or None)."""
+    import narwhals as nw
+
+    wide = _native(frame)
+    numeric = [column.dtype.is_numeric() or column.dtype == nw.Boolean for column in wide.iter_columns()]
+    columns = [
+        _floats(column) if number else column.cast(nw.String).to_numpy().astype(str)
+        for column, number in zip(wide.iter_columns(), numeric)
+    ]
+    index = nw.maybe_get_index(wide)
+    return columns, None if index is None else list(index)
+
+
 def like(frame: Any, values: Array) -> Any:
     """A frame of the same library, columns and index as this one, holding these values."""
     import narwhals as nw

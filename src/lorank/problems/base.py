@@ -23,8 +23,9 @@ from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
 from lorank.regularizers import Factored, SpectralValue
-from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import Added, Whitened
+from lorank.side_information.features import Directions
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
@@ -48,11 +49,14 @@ class BaseProblem:
     bias_weight: float | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
-    row_graph: GraphLaplacian | KernelPrior | None = None
-    col_graph: GraphLaplacian | KernelPrior | None = None
+    row_side: Features | GraphLaplacian | KernelPrior | None = None
+    col_side: Features | GraphLaplacian | KernelPrior | None = None
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
+            if isinstance(side, Features) and side.size != size:
+                raise InputError(f"There are features of {side.size} {what}, and the data has {size}.")
         if self.coupled and (self.biased or not self.squared):
             raise InputError(
                 "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
@@ -125,6 +129,12 @@ class BaseProblem:
             side[self.counts(transposed) == 0] = 0
         return Factors(left, right, self.rank, self.biased, offset)
 
+    @cached_property
+    def levels(self) -> tuple[Array, Array]:
+        """The distinct values, ascending, and which of them each entry has (row-major, uint8)."""
+        values, level = np.unique(self.observations.values, return_inverse=True)
+        return values.astype(np.float64), level.astype(np.uint8)
+
     # The loss.
 
     @property
@@ -172,13 +182,25 @@ class BaseProblem:
     @property
     def coupled(self) -> bool:
         """Whether lines depend on each other, through a graph or a kernel."""
-        return self.row_graph is not None or self.col_graph is not None
+        return any(side is not None and not isinstance(side, Features) for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
         rows, cols = (
-            None if graph is None else graph.bind(self.fractions(transposed))
-            for graph, transposed in ((self.row_graph, False), (self.col_graph, True))
+            None if side is None or isinstance(side, Features) else side.bind(self.fractions(transposed))
+            for side, transposed in ((self.row_side, False), (self.col_side, True))
+        )
+        return rows, cols
+
+    def directions(self, transposed: bool) -> Directions | None:
+        """Those of the features of the rows (columns when transposed), if there are any."""
+        return self._directions[transposed]
+
+    @cached_property
+    def _directions(self) -> tuple[Directions | None, Directions | None]:
+        rows, cols = (
+            side.directions(self.workers) if isinstance(side, Features) else None
+            for side in (self.row_side, self.col_side)
         )
         return rows, cols
 

@@ -28,9 +28,10 @@ class Problem(FactoredProblem, SpectralProblem):
         Threads; None for all cores.
     pointwise : Loss
         Of an entry; squared by default.
-    row_graph, col_graph : GraphLaplacian or KernelPrior, optional
-        What is known of rows or columns beforehand: gamma/2 tr(X^T L X) is added, or the regularizer is taken at the
-        whitened factor. Not together with biases.
+    row_side, col_side : Features, GraphLaplacian or KernelPrior, optional
+        What is known of rows or columns beforehand. With a graph gamma/2 tr(X^T L X) is added, and with a kernel prior
+        the regularizer is taken at the whitened factor; neither goes with biases. Features say where factors are
+        expected.
 
     Examples
     --------

@@ -81,7 +81,9 @@ BUILT_IN: tuple[Method, ...] = (
         "AD",
         tunes=False,
     ),
-    Method("bpmf", "Gaussian-Wishart priors on W and H, sampled", None, (), {"gibbs": BPMF}, "AB", tunes=False),
+    Method(
+        "bpmf", "normal priors on W and H with half-t scales, sampled", None, (), {"gibbs": BPMF}, "AB", tunes=False
+    ),
     Method(
         "capped-l1",
         "lam sum_i min(sigma_i, theta)",

@@ -119,7 +119,7 @@ class Method:
     @property
     def folds_in(self) -> bool:
         """Whether new rows can be regressed on its factors."""
-        return self.regularizer is not None
+        return self.regularizer is not None or self.samples
 
     @property
     def automatic(self) -> tuple[str, ...]:

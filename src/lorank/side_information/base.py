@@ -1,7 +1,8 @@
-"""The two kinds of side information about rows or columns, by what solvers ask of them.
+"""The three kinds of side information about rows or columns, by what solvers ask of them.
 
 One with `energy` is a term that is added to the objective: it is smooth, and its gradient by X is
 `dot(X)`. One with `covariance` changes variables, W = C U, and the regularizer is taken at U.
+One with `directions` says where the prior of the factors has its mean (`features`).
 """
 
 from __future__ import annotations
@@ -70,5 +71,5 @@ class Whitened(Protocol):
 
 
 def suits(side: Any, abilities: tuple[str, ...]) -> bool:
-    """Whether a graph or prior can do at least one of these, by the names of its methods."""
+    """Whether features, a graph or a prior can do at least one of these, by the names of its methods."""
     return any(hasattr(side, name) for name in abilities)

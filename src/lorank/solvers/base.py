@@ -9,6 +9,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.linalg import Factors, padded_width
+from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Observations
 from lorank.side_information.base import suits
 from lorank.solvers.posterior import Posterior
@@ -43,8 +44,8 @@ class Solver(ABC):
 
     # Methods that the regularizer must have, by name.
     requires: ClassVar[tuple[str, ...]] = ()
-    # What a graph or prior on rows or columns must have, one of these: "energy", a term that is added, or
-    # "covariance", by which factors are whitened.
+    # What side information on rows or columns must have, one of these: "energy", a term that is added,
+    # "covariance", by which factors are whitened, or "directions", those of features.
     coupling: ClassVar[tuple[str, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
@@ -60,13 +61,19 @@ class Solver(ABC):
     def check(self, problem: Any) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
         self.check_regularizer(problem.regularizer)
-        for graph in (problem.row_graph, problem.col_graph):
-            if graph is not None and not suits(graph, self.coupling):
-                raise InputError(f"The solver {type(self).__name__} cannot take a {type(graph).__name__} into account.")
-        if not (self.any_loss or problem.squared):
+        for side in (problem.row_side, problem.col_side):
+            if side is not None and not suits(side, self.coupling):
+                raise InputError(f"The solver {type(self).__name__} cannot take a {type(side).__name__} into account.")
+        self.check_loss(problem.pointwise)
+
+    def check_loss(self, loss: Loss) -> None:
+        """Refuse a loss that this solver does not take."""
+        if isinstance(loss, Ordinal):
+            raise InputError(f"The solver {type(self).__name__} does not take loss='ordinal'; use method='bpmf'.")
+        if not (self.any_loss or loss == SQUARED):
             raise InputError(
                 f"The solver {type(self).__name__} is for the squared loss; "
-                f"{type(problem.pointwise).__name__} needs a factored method such as 'nnfn'."
+                f"{type(loss).__name__} needs a factored method such as 'nnfn'."
             )
 
     def check_regularizer(self, regularizer: object) -> None:
@@ -89,6 +96,10 @@ class Solver(ABC):
     @abstractmethod
     def step(self, problem: Any, state: Any) -> Any:
         """The next state; its objective is not above this one's wherever theory says so."""
+
+    def enough(self, state: Any) -> bool:
+        """Whether a solver that samples has drawn enough."""
+        return False
 
     def validated(self, problem: Any, state: Any, held_out: Observations) -> tuple[Any, float]:
         """The error on held-out entries after a step, and the state with what it keeps for the next one."""

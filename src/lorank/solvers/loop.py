@@ -51,7 +51,7 @@ _ADVICE = {
 @dataclass(frozen=True)
 class Stopping:
     """When to end: relative change of F under tol, or a limit; with a validation set, also `patience` iterations
-    without a better validation error. A solver that samples ends at a limit only."""
+    without a better validation error. A solver that samples says itself when it has drawn enough."""
 
     tol: float = 1e-4
     max_iter: int = 500
@@ -201,6 +201,8 @@ def _reason(
         if validation is not None and iteration - best.iteration >= stopping.patience:
             lowest = f"The validation error was lowest at iteration {best.iteration}; stopped at {iteration}."
             return Status.EARLY_STOPPED, lowest
+    elif solver.enough(state):
+        return Status.SAMPLED, f"Made {iteration} sweeps."
     if asked:
         return Status.EARLY_STOPPED, f"A callback stopped it at iteration {iteration}."
     complete = solver.samples and iteration == stopping.max_iter

@@ -5,33 +5,42 @@ so a draw is kept as these means, one sample of the deviations from them, and H.
 than <w_i, h_j> (Rao-Blackwell) is worth about twice as many draws.
 
 Kept draws lie side by side in wide arrays, so that the posterior mean is itself a `Factors`, of width draws * width:
-it predicts and completes like any other. With biases a row is (w, a + offset, 1) and a column (h, 1, b).
+it predicts and completes like any other. With biases a row is (w, a + offset, 1) and a column (h, 1, b). They are kept
+in float32: seven digits are far below their spread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from lorank import kernels
-from lorank.linalg import Factors, padded_width, truncated_svd
+from lorank.errors import InputError
+from lorank.linalg import Factors, pad, padded_width, truncated_svd
 from lorank.linalg.memory import check_memory
 from lorank.types import Array
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Room for `room` draws of factors of rank k; arrays are written in place.
+    """Room for `room` draws of factors of rank k, the noise's variances beside them; arrays are written in place.
+
+    The variance of the noise at (i, j) is noise_rows_is * noise_cols_js in draw s; cuts (room, levels - 1).
 
     When there is no room left, every second draw is dropped and from then on half as many are kept: whatever the length
-    of the chain, the kept ones are spread evenly over it. Memory: room * (2 m + n) * (k, or k + 2 with biases)
-    numbers.
+    of the chain, the kept ones are spread evenly over it. Memory: 4 room ((2 m + n) (k, or k + 2 with biases) + m + n)
+    bytes.
     """
 
     means: Array
     deviations: Array
     right: Array
+    noise_rows: Array
+    noise_cols: Array
+    cuts: Array
     k: int
     width: int
     room: int
@@ -41,17 +50,18 @@ class Draws:
     every: int = 1
 
     @classmethod
-    def empty(cls, start: Factors, room: int) -> Draws:
-        """Room for draws of the shape and precision of `start`."""
+    def empty(cls, start: Factors, room: int, cuts: int = 0) -> Draws:
+        """Room for draws of the shape of `start`, and so many cuts between levels."""
         width = start.k + 2 if start.biased else start.k
         m, n = start.shape
-        q = padded_width(room * width)
-        needed = (2 * m + n) * q * start.dtype.itemsize
+        q, r = padded_width(room * width), padded_width(room)
+        needed = 4 * ((2 * m + n) * q + (m + n) * r)
         check_memory(needed, f"{room} posterior draws of a {m} x {n} matrix at rank {start.k}")
-        means, deviations, right = (np.zeros((lines, q), start.dtype) for lines in (m, m, n))
-        return cls(means, deviations, right, start.k, width, room, start.offset)
+        means, deviations, right = (np.zeros((lines, q), np.float32) for lines in (m, m, n))
+        rows, cols = (np.zeros((lines, r), np.float32) for lines in (m, n))
+        return cls(means, deviations, right, rows, cols, np.zeros((room, cuts)), start.k, width, room, start.offset)
 
-    def offer(self, draw: Factors, mean: Array) -> Draws:
+    def offer(self, draw: Factors, mean: Array, noise: tuple[Array, Array], cuts: Array | None = None) -> Draws:
         """Keep a draw if its turn has come; `mean` (padded) is that of its rows given its columns."""
         count, every = self.count, self.every
         if self.offered % every == 0 and count == self.room:
@@ -59,8 +69,14 @@ class Draws:
             for wide in (self.means, self.deviations, self.right):
                 for slot in range(1, count):
                     self._slot(wide, slot)[:] = self._slot(wide, 2 * slot)
+            for each in (self.noise_rows.T, self.noise_cols.T, self.cuts):
+                for slot in range(1, count):
+                    each[slot] = each[2 * slot]
         if self.offered % every == 0:
             self._write(count, draw, mean)
+            self.noise_rows[:, count], self.noise_cols[:, count] = noise
+            if cuts is not None:
+                self.cuts[count] = cuts
             count += 1
         return replace(self, offered=self.offered + 1, count=count, every=every)
 
@@ -74,20 +90,24 @@ class Draws:
         deviations[:, :p] = draw.left[:, :p] - mean[:, :p]
         right[:, :k] = draw.H
         if draw.biased:
-            means[:, k] += draw.dtype.type(draw.offset)
+            means[:, k] += np.float32(draw.offset)
             means[:, k + 1] = 1
             right[:, k] = 1
             right[:, k + 1] = draw.col_bias
 
-    def finish(self, noise_variance: float) -> Posterior:
-        """The posterior; it takes the arrays over, so nothing can be offered afterwards."""
+    def finish(self, levels: Array | None = None) -> Posterior:
+        """The posterior, of values with these levels; it takes the arrays over: nothing can be offered afterwards."""
         used = self.count * self.width
         means = self.means
         means[:, used:] = 0
         means *= means.dtype.type(1 / self.count)
         mean = Factors(means, self.right, self.room * self.width)
         summary = _summary(mean, self.k, self.width, self.count, self.offset)
-        return Posterior(mean, summary, self.deviations, self.width, self.count, noise_variance)
+        self.noise_rows[:, self.count :] = 0
+        self.noise_rows[:] *= np.float32(1 / self.count)
+        noise = Factors(self.noise_rows, self.noise_cols, self.room)
+        cuts = None if levels is None else self.cuts[: self.count]
+        return Posterior(mean, summary, self.deviations, self.width, self.count, noise, cuts, levels)
 
 
 @dataclass(frozen=True)
@@ -99,8 +119,10 @@ class Posterior:
         their number.
     summary : Factors
         Of rank k: mean biases, and the best rank-k approximation of the mean of W H^T, balanced.
-    noise_variance : float
-        Posterior mean of the variance of an observed value around its entry.
+    noise : Factors
+        Of the posterior mean of the noise's variance at each entry, one direction for each draw.
+    cuts, levels : arrays, optional
+        For values on a scale: the cuts of each draw (draws, levels - 1), and the values that the levels stand for.
     """
 
     mean: Factors
@@ -108,15 +130,104 @@ class Posterior:
     deviations: Array
     width: int
     draws: int
-    noise_variance: float
+    noise: Factors
+    cuts: Array | None = None
+    levels: Array | None = None
+
+    @property
+    def noise_variance(self) -> float:
+        """The mean of the noise's variance over all entries."""
+        left, right = (side.mean(axis=0, dtype=np.float64) for side in (self.noise.left, self.noise.right))
+        return float(left @ right)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        wide = (self.mean.left, self.mean.right, self.deviations, self.noise.left, self.noise.right)
+        return sum(array.nbytes for array in wide)
+
+    def predict(self, rows: Array, cols: Array, workers: kernels.Workers | None = None) -> Array:
+        """Expected values at pairs: the posterior mean, or the expected level."""
+        if self.levels is None:
+            return self.mean.predict(rows, cols, workers)
+        return np.asarray(self.probabilities(rows, cols, workers) @ self.levels, self.mean.dtype)
+
+    def probabilities(self, rows: Array, cols: Array, workers: kernels.Workers | None = None) -> Array:
+        """Probability of each level (pairs, levels)."""
+        if self.levels is None or self.cuts is None:
+            raise InputError("Probabilities of levels need a fit with loss='ordinal'.")
+        out = np.empty((len(rows), self.levels.size))
+        args = (rows, cols, self.mean.left, self.deviations, self.mean.right, self.noise.left, self.noise.right)
+        pool = workers or kernels.Workers()
+        work = self.draws * (2 * self.width + 50 * self.levels.size)
+        pool.run_evenly(
+            kernels.level_probabilities, len(rows), *args, self.width, self.draws, self.cuts, out, work_per_line=work
+        )
+        return out
+
+    def dense(self) -> Array:
+        """Expected values of all entries as an m x n array; refused if that does not fit in memory."""
+        X = self.mean.dense()
+        if self.levels is not None:
+            cols = np.arange(X.shape[1])
+            for i in range(len(X)):
+                X[i] = self.predict(np.full(cols.size, i), cols)
+        return X
+
+    def interval(self, rows: Array, cols: Array, level: float) -> tuple[Array, Array]:
+        """Ranges that hold a further value with this probability: mean +- quantile * std, or from level to level."""
+        if self.levels is not None:
+            below = np.cumsum(self.probabilities(rows, cols), axis=1)
+            low, high = (below <= (1 - level) / 2).sum(axis=1), (below < (1 + level) / 2).sum(axis=1)
+            last = self.levels.size - 1
+            return self.levels[np.minimum(low, last)], self.levels[np.minimum(high, last)]
+        mean, half = self.predict(rows, cols), ndtri((1 + level) / 2) * self.std(rows, cols, noise=True)
+        return mean - half, mean + half
+
+    def draw(self, s: int) -> tuple[Factors, Array, Array]:
+        """Draw s: factors (the offset is in the row biases), and the noise's variances of rows and of columns."""
+        k, at = self.summary.k, slice(s * self.width, (s + 1) * self.width)
+        left = self.mean.left[:, at] * np.float32(self.draws) + self.deviations[:, at]
+        right, biased = self.mean.right[:, at], self.width > k
+        biases = (left[:, k], right[:, k + 1]) if biased else (None, None)
+        variances = self.noise.left[:, s] * np.float32(self.draws), self.noise.right[:, s]
+        return Factors.of(left[:, :k], right[:, :k], *biases), *variances
 
     def std(self, rows: Array, cols: Array, noise: bool = False, workers: kernels.Workers | None = None) -> Array:
         """Posterior standard deviation of entries; with `noise`, that of a value observed there."""
-        out = np.empty(len(rows))
+        if noise and self.levels is not None:
+            chances = self.probabilities(rows, cols, workers)
+            return np.sqrt(np.maximum(chances @ self.levels**2 - (chances @ self.levels) ** 2, 0))
+        out, pool = np.empty(len(rows)), workers or kernels.Workers()
         args = (rows, cols, self.mean.left, self.deviations, self.mean.right, self.width, self.draws, out)
-        pool = workers or kernels.Workers()
         pool.run_evenly(kernels.spread_pairs, len(rows), *args, work_per_line=4 * self.draws * self.width)
-        return np.sqrt(out + noise * self.noise_variance).astype(self.mean.dtype)
+        if noise:
+            out += self.noise.predict(rows, cols, pool)
+        return np.sqrt(out).astype(self.mean.dtype)
+
+
+def summarized(posterior: Posterior) -> Posterior:
+    """With the summary that belongs to its draws."""
+    old = posterior.summary
+    summary = _summary(posterior.mean, old.k, posterior.width, posterior.draws, old.offset)
+    return replace(posterior, summary=summary)
+
+
+def joined(parts: Sequence[Posterior]) -> Posterior:
+    """One posterior of the draws of several chains of the same problem."""
+    first, draws, width = parts[0], sum(part.draws for part in parts), parts[0].width
+    shares = [np.float32(part.draws / draws) for part in parts]
+
+    def side(arrays: Sequence[Array], each: int) -> Array:
+        return np.hstack([array[:, : part.draws * each] for array, part in zip(arrays, parts)])
+
+    left = side([share * part.mean.left for share, part in zip(shares, parts)], width)
+    mean = Factors.of(left, side([part.mean.right for part in parts], width))
+    noise_rows = side([share * part.noise.left for share, part in zip(shares, parts)], 1)
+    noise = Factors.of(noise_rows, side([part.noise.right for part in parts], 1))
+    deviations = pad(side([part.deviations for part in parts], width))
+    cuts = None if first.cuts is None else np.vstack([part.cuts for part in parts if part.cuts is not None])
+    return summarized(Posterior(mean, first.summary, deviations, width, draws, noise, cuts, first.levels))
 
 
 def _summary(mean: Factors, k: int, width: int, draws: int, offset: float) -> Factors:
@@ -128,9 +239,9 @@ def _summary(mean: Factors, k: int, width: int, draws: int, offset: float) -> Fa
         col_bias = mean.right[:, k + 1 : used : width].mean(axis=1)
     operator = _WithoutBiases(mean, row_bias, col_bias)
     # A draw is so near to the mean that two or three passes from it are enough.
-    found = truncated_svd(operator, mean.right[:, :k], 0.0, k, np.random.default_rng(0))
+    found = truncated_svd(operator, mean.right[:, :k], 0.0, min(k, *mean.shape), np.random.default_rng(0))
     root = np.sqrt(found.sigma)
-    W, H = found.U * root, found.V * root
+    W, H = (np.pad(side * root, ((0, 0), (0, k - root.size))) for side in (found.U, found.V))
     if width == k:
         return Factors.of(W, H)
     return Factors.of(W, H, row_bias - row_bias.dtype.type(offset), col_bias, offset)

@@ -222,7 +222,7 @@ class SpatialCompletion(BaseEstimator):
         theta = parameters["theta"] if "theta" in registry.find(self.method).parameters else None
         graph = self._graph(parameters)
         model = MatrixCompletion(
-            self.method, rank, lam, theta, random_state=self.random_state, n_jobs=self.n_jobs, row_graph=graph
+            self.method, rank, lam, theta, random_state=self.random_state, n_jobs=self.n_jobs, row_side=graph
         )
         return model.fit(Observations.from_dense(z))
 

@@ -1,16 +1,17 @@
 """Bayesian probabilistic matrix factorization, by Gibbs sampling.
 
-    O_ij ~ N(x_ij, 1/alpha),  x_ij = <w_i, h_j>  or  offset + a_i + b_j + <w_i, h_j>
-    (w_i, a_i) ~ N(mu_W, Lambda_W^-1),  (mu_W, Lambda_W) ~ Gaussian-Wishart,  the same for columns,  alpha ~ Gamma
+    O_ij ~ N(x_ij, 1 / (alpha c_i d_j)),  x_ij = <w_i, h_j>  or  offset + a_i + b_j + <w_i, h_j>
+    (w_i, a_i) ~ N(mu + B^T f_i, Lambda^-1) with the features f_i of row i if there are any; the same for columns
 
-Nothing is tuned: the weights that other methods call lam are drawn too. All conditionals are Gaussian, Gaussian-Wishart
-or Gamma, and rows are independent given the columns, so a sweep costs what a sweep of alternating least squares does.
+Nothing is tuned: the weights that other methods call lam are drawn too, and so are those of the noise, c and d.
+Rows are independent given the columns, so a sweep costs what a sweep of alternating least squares does.
 A graph on the rows multiplies the density by exp(-alpha gamma/2 tr(X^T L X)), which ties them; gamma
 is that of the other methods, and alpha is drawn from the graph's term too, as from one residual for each tied number.
 
 References
 ----------
 Salakhutdinov, Mnih, "Bayesian probabilistic matrix factorization using Markov chain Monte Carlo", ICML 2008.
+Simm et al., "Macau: scalable Bayesian factorization with high-dimensional side information using MCMC", MLSP 2017.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ from typing import ClassVar
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.linalg import Factors, padded_width
+from lorank.linalg import Factors
+from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Observations
 from lorank.problems import BaseProblem
 from lorank.solvers.base import Solver
 from lorank.solvers.gibbs.chain import Chain, Sampler, first_chain
+from lorank.solvers.gibbs.levels import Levels
 from lorank.solvers.posterior import Posterior
 
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
+# Levels of an ordinal scale at most.
+MAX_LEVELS = 50
 
 
 @dataclass(frozen=True)
@@ -45,18 +50,22 @@ class BPMF(Solver):
         Sweeps before the first draw that counts; None for 20, or half of all if there are fewer than 40.
     kept : int
         Draws that are kept, spread evenly over the chain; predictions average over them. They take
-        kept * (2 m + n) * (rank, or rank + 2 with biases) numbers of the data's precision.
+        4 kept ((2 m + n) (rank, or rank + 2 with biases) + m + n) bytes.
     noise : float, optional
-        Standard deviation of the noise, if it is known; otherwise it is drawn as well.
+        Standard deviation of the noise, if it is known and the same everywhere; otherwise it is drawn as well.
+    tolerance : float
+        The chain ends when the Monte Carlo error of its mean makes predictions worse by less than this part of their
+        error (by batch means at a thousand entries), or after max_iter sweeps; 0 for all sweeps.
     """
 
     samples: ClassVar[bool] = True
-    coupling: ClassVar[tuple[str, ...]] = ("energy",)
+    coupling: ClassVar[tuple[str, ...]] = ("energy", "directions")
     held: ClassVar[tuple[float, float]] = (6.5, 1.0)
 
     burn_in: int | None = None
     kept: int = 64
     noise: float | None = None
+    tolerance: float = 2e-3
 
     def __post_init__(self) -> None:
         if self.burn_in is not None and (not isinstance(self.burn_in, Integral) or self.burn_in < 0):
@@ -65,6 +74,24 @@ class BPMF(Solver):
             raise InputError(f"kept must be a whole number of at least 1; got {self.kept!r}.")
         if self.noise is not None and not 0 < self.noise < np.inf:
             raise InputError(f"noise must be a positive standard deviation or None; got {self.noise!r}.")
+
+        if not 0 <= self.tolerance < np.inf:
+            raise InputError(f"tolerance must be a number, not negative; got {self.tolerance!r}.")
+
+    def check(self, problem: BaseProblem) -> None:
+        super().check(problem)
+        if isinstance(problem.pointwise, Ordinal) and np.unique(problem.observations.values).size > MAX_LEVELS:
+            raise InputError(
+                f"loss='ordinal' is for values on a scale of at most {MAX_LEVELS} levels, and the data has more; "
+                "use the squared loss."
+            )
+
+    def check_loss(self, loss: Loss) -> None:
+        if not isinstance(loss, Ordinal) and loss != SQUARED:
+            raise InputError(
+                f"The sampler takes the squared loss and the ordinal one; {type(loss).__name__} needs a factored "
+                "method such as 'nnfn'."
+            )
 
     def planned(self, max_iter: int) -> BPMF:
         """With its burn-in as a number; a fit without a draw after it is refused."""
@@ -86,40 +113,59 @@ class BPMF(Solver):
     def step(self, problem: BaseProblem, state: Chain) -> Chain:
         """One sweep; after the burn-in its draw is counted."""
         burn_in = BURN_IN if self.burn_in is None else self.burn_in
-        sampler = Sampler(problem, self.noise, state.seed, state.scale)
-        chain = sampler.sweep(state, state.iteration + 1, wide=state.iteration < burn_in / 2)
+        chain = Sampler(problem, self.noise, state).sweep(state, state.iteration + 1)
         # A draw that is not finite ends the chain: nothing of it is kept.
-        counts = chain.iteration > burn_in and np.isfinite(chain.objective) and chain.factors.is_finite()
-        return _counted(chain) if counts else chain
+        if chain.iteration <= burn_in or not (np.isfinite(chain.objective) and chain.factors.is_finite()):
+            return chain
+        x = chain.factors.predict(chain.probes.rows, chain.probes.cols, problem.workers)
+        return _counted(replace(chain, probes=chain.probes.add(x)))
+
+    def enough(self, state: Chain) -> bool:
+        """Whether the Monte Carlo error is below the tolerance."""
+        return _excess(state) < self.tolerance
 
     def validated(self, problem: BaseProblem, state: Chain, held_out: Observations) -> tuple[Chain, float]:
         """The error of the running mean of the predictions; NaN before the first draw that counts."""
         if not state.draws.offered:
             return state, np.nan
-        expected = replace(state.factors, left=state.mean)
-        total = expected.predict(held_out.rows, held_out.cols, problem.workers)
-        total = total.astype(np.float64) if state.draws.offered == 1 else state.held_out + total
+        rows, cols = held_out.rows, held_out.cols
+        expected = replace(state.factors, left=state.mean).predict(rows, cols, problem.workers).astype(np.float64)
+        if isinstance(problem.pointwise, Ordinal):
+            drawn = state.factors.predict(rows, cols, problem.workers)
+            levels, roots = Levels(problem, 1 / state.precision), state.noise_variances(rows, cols) ** -0.5
+            # A draw and its mirror image.
+            both = [levels.expected(x, roots, state.cuts) for x in (drawn, 2 * expected - drawn)]
+            expected = np.mean(both, axis=0)
+        total = expected if state.draws.offered == 1 else state.held_out + expected
         off = total / state.draws.offered - held_out.values
         return replace(state, held_out=total), float(np.sqrt(np.mean(off**2)))
 
     def remark(self, state: Chain) -> str:
         if state.draws.count:
-            return f"{state.draws.offered} draws count after a burn-in of {self.burn_in} sweeps."
+            excess = _excess(state)
+            error = f"; their Monte Carlo error adds {excess:.1%} to that of predictions" if excess < np.inf else ""
+            return f"{state.draws.offered} draws count after a burn-in of {self.burn_in} sweeps{error}."
         return "That is within the burn-in: its last draw stands for the posterior; allow more sweeps or time."
 
     def posterior(self, problem: BaseProblem, state: Chain) -> Posterior:
         """The posterior of the kept draws, whose arrays it takes over."""
         chain = state if state.draws.count else _counted(replace(state, mean=state.factors.left))
-        return chain.draws.finish(chain.variances / chain.draws.offered)
+        return chain.draws.finish(problem.levels[0] if isinstance(problem.pointwise, Ordinal) else None)
 
     def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
         """As for every solver, and the kept draws."""
         m, n = shape
-        draws = (2 * m + n) * padded_width(self.kept * (rank + 2 * biased)) * itemsize
+        draws = 4 * self.kept * ((2 * m + n) * (rank + 2 * biased) + m + n)
         return super().memory(shape, entries, rank, itemsize, biased) + draws
 
 
 def _counted(chain: Chain) -> Chain:
     """The chain with its last draw among those that count."""
-    draws = chain.draws.offer(chain.factors, chain.mean)
-    return replace(chain, draws=draws, variances=chain.variances + 1 / chain.precision)
+    sides = (1 / (chain.precision * chain.rows.weights), 1 / chain.cols.weights)
+    return replace(chain, draws=chain.draws.offer(chain.factors, chain.mean, sides, chain.cuts))
+
+
+def _excess(chain: Chain) -> float:
+    """What the Monte Carlo error adds to that of predictions, as a part of it: its variance / 2 that of the noise."""
+    probes = chain.probes
+    return probes.variance() / (2 * float(chain.noise_variances(probes.rows, probes.cols).mean()))

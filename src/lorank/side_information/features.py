@@ -1,0 +1,199 @@
+"""Features of rows or columns: what is known of each line beside its entries, as a matrix F (lines, q).
+
+They enter the prior of the factors of one side,
+
+    w_i ~ N(mu + B^T f_i, Lambda^-1),   rows of B ~ N(0, (lb Lambda)^-1).
+
+With F = U diag(s) V^T (thin), W - mu = M + noise with M = F B, and the rows of U^T M are independent a priori,
+N(0, s^2 / lb Lambda^-1). So B can be integrated out, W - mu ~ N(0, C (x) Lambda^-1) with C = I + F F^T / lb, and all
+that is needed is Z = U^T (W - mu):
+
+    C^-1 = I - U diag(g) U^T,  g = s^2 / (s^2 + lb);      M | W: U (g Z + sqrt(g) E),  rows of E ~ N(0, Lambda^-1)
+
+Directions with s^2 far below lb are shrunk to nothing (g is about s^2 / lb), so a truncated F is as good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from lorank import kernels
+from lorank.errors import InputError
+from lorank.observations import Observations
+from lorank.observations.dataframes import read_features
+from lorank.observations.identifiers import Identifiers
+from lorank.types import Array
+
+# All directions are kept if there are no more than DENSE; beyond, DIRECTIONS of them.
+DENSE, DIRECTIONS = 500, 256
+# Of the subspace iteration that finds the leading directions.
+OVERSAMPLING, PASSES = 16, 3
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The singular vectors U (lines, r) of F, float32, and the squares s^2 (r,) of its singular values."""
+
+    U: Array
+    squares: Array
+
+    def project(self, M: Array) -> Array:
+        """U^T M in float64."""
+        return np.asarray(self.U.T @ M.astype(self.U.dtype, copy=False), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Features of rows or of columns, as they are used: dense or sparse (lines, q), rows of norm 1 on average.
+
+    `of` makes them from what users have.
+    """
+
+    matrix: Any
+
+    @classmethod
+    def of(cls, given: Any, ids: Identifiers | None = None) -> Features:
+        """From an array, a sparse matrix or a DataFrame.
+
+        Columns of numbers have their mean taken off and are divided by their standard deviation, NaN being the mean;
+        columns of text or categories become one column for each category. Sparse matrices are taken as they are. A
+        DataFrame with an index is put in the order of `ids`, if the data has ids.
+        """
+        if isinstance(given, Features):
+            return given
+        matrix: Any
+        if sp.issparse(given):
+            matrix = sp.csr_array(cast(Any, given)).astype(np.float64)
+            if not np.isfinite(matrix.data).all():
+                raise InputError("Features must be finite; a sparse matrix of them holds NaN or infinity.")
+        elif hasattr(given, "columns"):
+            columns, index = read_features(given)
+            matrix = _columns(columns, len(given))
+            if ids is not None and index is not None:
+                matrix = matrix[Identifiers(np.asarray(index)).positions(ids.values, "line of features")]
+        else:
+            array = np.asarray(given)
+            if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
+                raise InputError(
+                    "Features are a matrix of numbers (lines, features), a sparse one, or a DataFrame; "
+                    f"got an array of {array.dtype} with {array.ndim} dimensions."
+                )
+            matrix = _columns(list(array.reshape(len(array), -1).T), len(array))
+        squares = matrix.data**2 if hasattr(matrix, "indptr") else matrix**2
+        norm = np.sqrt(squares.sum() / matrix.shape[0])
+        return cls(matrix / norm if norm > 0 else matrix)
+
+    @classmethod
+    def implicit(cls, observations: Observations) -> tuple[Features, Features]:
+        """Who rated what, of rows and of columns: f_i has 1/sqrt(n_i) at the columns that row i has."""
+        rows, cols = (cls(_pattern(lines, size)) for lines, size in _sides(observations))
+        return rows, cols
+
+    @property
+    def size(self) -> int:
+        """Lines that it has features of."""
+        return int(self.matrix.shape[0])
+
+    def beside(self, other: Features) -> Features:
+        """These features and others of the same lines."""
+        parts = (self.matrix, other.matrix)
+        if any(map(sp.issparse, parts)):
+            return Features(sp.csr_array(sp.hstack(parts, format="csr")))
+        return Features(np.hstack(parts))
+
+    def scaled(self, factor: float) -> Features:
+        """Themselves: how much features count is learnt from the data."""
+        return self
+
+    def directions(self, workers: kernels.Workers | None = None) -> Directions:
+        """The leading directions: all of them if there are at most DENSE."""
+        F, size = self.matrix, min(self.matrix.shape)
+        exact = size <= DENSE
+        U, squares = _exact(F) if exact else _leading(F, DIRECTIONS, workers or kernels.Workers())
+        keep = squares > 1e-7 * squares.max(initial=1e-300)
+        return Directions(np.ascontiguousarray(U[:, keep], np.float32), squares[keep])
+
+
+def _columns(columns: list[Array], lines: int) -> Any:
+    """Columns of numbers standardised, others as one column for each category; sparse if there are many."""
+    parts: list[Any] = []
+    for column in columns:
+        if column.dtype.kind in "biuf":
+            numbers = column.astype(np.float64)
+            if np.isinf(numbers).any():
+                raise InputError("Features must be finite numbers, or NaN where one is not known; got infinity.")
+            seen = ~np.isnan(numbers)
+            mean, deviation = (numbers[seen].mean(), numbers[seen].std()) if seen.any() else (0.0, 0.0)
+            scaled = np.where(seen, (numbers - mean) / (deviation if deviation > 0 else 1.0), 0.0)
+            parts.append(sp.csr_array(scaled[:, None]))
+        else:
+            _, codes = np.unique(column.astype(str), return_inverse=True)
+            parts.append(sp.csr_array((np.ones(lines), (np.arange(lines), codes))))
+    if not parts:
+        raise InputError("Features need at least one column; there is none.")
+    matrix = sp.hstack(parts, format="csr")
+    return matrix.toarray() if matrix.nnz > 0.2 * np.prod(matrix.shape) else sp.csr_array(matrix)
+
+
+def _sides(observations: Observations) -> tuple[tuple[Any, int], tuple[Any, int]]:
+    m, n = observations.shape
+    return (observations.by_row, n), (observations.by_col, m)
+
+
+def _pattern(lines: Any, size: int) -> sp.csr_array:
+    counts = np.diff(lines.pointers)
+    data = np.repeat(1 / np.sqrt(np.maximum(counts, 1)), counts)
+    return sp.csr_array((data, lines.indices, lines.pointers), shape=(counts.size, size))
+
+
+def _exact(F: Any) -> tuple[Array, Array]:
+    """U and s^2, descending, from the smaller of F F^T and F^T F."""
+    wide = F.shape[0] <= F.shape[1]
+    gram: Any = F @ F.T if wide else F.T @ F
+    gram = gram.toarray() if hasattr(gram, "toarray") else np.asarray(gram)
+    squares, vectors = scipy.linalg.eigh(gram.astype(np.float64), driver="evd", overwrite_a=True)
+    squares, vectors = np.maximum(squares[::-1], 0), vectors[:, ::-1]
+    if wide:
+        return vectors, squares
+    positive = squares > 1e-10 * max(squares[0], 1e-300)
+    return (F @ vectors[:, positive]) / np.sqrt(squares[positive]), squares[positive]
+
+
+def _leading(F: Any, r: int, workers: kernels.Workers) -> tuple[Array, Array]:
+    """The r leading directions by subspace iteration from random vectors (seed fixed: the features are data)."""
+    width = -(-(r + OVERSAMPLING) // kernels.LANES) * kernels.LANES
+    forth, back = _product(F, workers), _product(F.T, workers)
+    Q = np.random.default_rng(0).standard_normal((F.shape[1], width)).astype(np.float32)
+    for _ in range(PASSES):
+        Y = back(forth(Q))
+        # Cholesky-QR: Y^T Y = L L^T, Q = Y L^-T. A little ridge, since only the span matters.
+        gram = (Y.T @ Y).astype(np.float64)
+        gram[np.diag_indices(width)] += 1e-6 * np.trace(gram) / width
+        Q = scipy.linalg.solve_triangular(np.linalg.cholesky(gram).astype(np.float32), Y.T, lower=True).T
+        Q = np.ascontiguousarray(Q)
+    Q = np.ascontiguousarray(np.linalg.qr(Q)[0])
+    Y = forth(Q)
+    squares, rotation = np.linalg.eigh((Y.T @ Y).astype(np.float64))
+    squares, rotation = squares[::-1][:r], rotation[:, ::-1][:, :r]
+    return (Y @ rotation.astype(np.float32)) / np.sqrt(np.maximum(squares, 1e-30)).astype(np.float32), squares
+
+
+def _product(F: Any, workers: kernels.Workers) -> Any:
+    """Q -> F Q in float32; by the line kernels if F is sparse."""
+    if not sp.issparse(F):
+        return lambda Q: np.asarray(F, np.float32) @ Q
+    F = sp.csr_array(cast(Any, F))
+    pointers, indices, values = F.indptr.astype(np.int64), F.indices.astype(np.int32), F.data.astype(np.float32)
+
+    def product(Q: Array) -> Array:
+        out: Array = kernels.aligned_zeros((F.shape[0], Q.shape[1]), np.float32)
+        args = (pointers, indices, values, Q, out)
+        workers.run(kernels.multiply_lines, pointers, *args, work_per_entry=Q.shape[1])
+        return out
+
+    return product

@@ -1,0 +1,54 @@
+"""How far the mean of the draws so far may be off: the Monte Carlo error of predictions, by the means of batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lorank.observations import Observations
+from lorank.types import Array
+
+# Entries that are watched, and batches at least and at most, of so many draws or more.
+PROBES, BATCHES, LEAST = 1000, 5, 4
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Entries at which draws are watched, and sums of their predictions over batches of `length` draws.
+
+    There is room for twice BATCHES sums (batches, entries); when it is full, neighbours are added up and batches are
+    twice as long from then on. So memory stays the same whatever the length of the chain.
+    """
+
+    rows: Array
+    cols: Array
+    sums: Array
+    length: int = 1
+    count: int = 0
+
+    @classmethod
+    def of(cls, observations: Observations, seed: int) -> Probes:
+        """Pairs with rows and columns as often as the data has them, but put together at random."""
+        rng = np.random.default_rng([seed, 0, 9])
+        size = min(PROBES, observations.nnz)
+        rows, cols = (side[rng.integers(0, observations.nnz, size)] for side in (observations.rows, observations.cols))
+        return cls(rows, cols, np.zeros((2 * BATCHES, size)))
+
+    def add(self, x: Array) -> Probes:
+        """With the predictions of one more draw."""
+        sums, length, count = self.sums.copy(), self.length, self.count
+        if count == 2 * BATCHES * length:
+            sums[:BATCHES] = sums[::2] + sums[1::2]
+            sums[BATCHES:] = 0
+            length *= 2
+        sums[count // length] += x
+        return replace(self, sums=sums, length=length, count=count + 1)
+
+    def variance(self) -> float:
+        """Variance of the mean over all draws, averaged over entries; infinite before there are enough of them."""
+        batches = self.count // self.length
+        if self.length < LEAST or batches < BATCHES:
+            return float("inf")
+        means = self.sums[:batches] / self.length
+        return float(means.var(axis=0, ddof=1).mean() / batches)

@@ -1,0 +1,75 @@
+"""New rows or columns beside a posterior: one weighted regression for each of its draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from lorank import kernels
+from lorank.linalg import Factors
+from lorank.observations import Lines, Observations
+from lorank.solvers.posterior import Posterior, summarized
+from lorank.types import Array
+
+
+def fold_in(posterior: Posterior, observations: Observations, axis: int, workers: kernels.Workers) -> Posterior:
+    """The posterior of new rows (axis 0) beside the columns, or of new columns (axis 1) beside the rows.
+
+    In each draw a new line is expected to be as the lines of its side are, N(mean, covariance) of that draw, and its
+    noise to be that of a usual line. Values on a scale are taken for the latent ones, whose unit is about theirs.
+    """
+    k, width, draws = posterior.summary.k, posterior.width, posterior.draws
+    biased, new = width > k, observations.shape[axis]
+    observations = observations.astype(np.float32)
+    lines = (observations.by_row, observations.by_col)[axis]
+    shape = (new, posterior.mean.left.shape[1])
+    means, drawn = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    variances = np.zeros((new, posterior.noise.left.shape[1]), np.float32)
+    for s in range(draws):
+        factors, *noise = posterior.draw(s)
+        if axis == 1:
+            factors, noise = factors.transposed(), noise[::-1]
+        usual = float(1 / np.mean(1 / noise[0]))
+        mean, draw = _regress(lines, factors, usual, noise[1], s, workers)
+        variances[:, s] = usual / (draws if axis == 0 else 1)
+        at = slice(s * width, s * width + k)
+        means[:, at], drawn[:, at] = mean[:, :k], draw[:, :k]
+        if biased:
+            own = s * width + k + axis
+            means[:, own], drawn[:, own] = mean[:, k], draw[:, k]
+            # The number 1 by which the other side's offset is multiplied.
+            means[:, s * width + k + 1 - axis] = drawn[:, s * width + k + 1 - axis] = 1
+    if axis == 0:
+        both = replace(posterior.mean, left=means / np.float32(draws))
+        spread, noise_of = drawn - means, replace(posterior.noise, left=variances)
+    else:
+        both, spread = replace(posterior.mean, right=drawn), posterior.deviations
+        noise_of = replace(posterior.noise, right=variances)
+    return summarized(replace(posterior, mean=both, deviations=spread, noise=noise_of))
+
+
+def _regress(
+    lines: Lines, factors: Factors, usual: float, other: Array, s: int, workers: kernels.Workers
+) -> tuple[Array, Array]:
+    """Means and draws (padded) of new lines of the left side, whose noise has the variances usual * other_j."""
+    k, count = factors.k, lines.pointers.size - 1
+    p = k + factors.biased
+    old = factors.left[:, :p].astype(np.float64)
+    centre, scatter = old.mean(axis=0), np.cov(old.T, bias=True).reshape(p, p) * len(old)
+    # Of few lines a covariance is not well known: as if p more had independent coordinates.
+    spread = np.maximum(np.diag(scatter), 1e-12 * max(float(np.trace(scatter)), 1e-300)) / len(old)
+    ridge = usual * np.linalg.inv((scatter + p * np.diag(spread)) / (len(old) + p))
+    dtype = factors.dtype
+    mean, out = (kernels.aligned_zeros((count, factors.left.shape[1]), dtype) for _ in range(2))
+    workers.run(
+        kernels.draw_lines,
+        lines.pointers,
+        *(lines.pointers, lines.indices, lines.values, factors.right, k, factors.biased, dtype.type(0)),
+        *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
+        *(np.tile((ridge @ centre).astype(dtype), (count, 1)), dtype.type(np.sqrt(usual))),
+        *(np.uint64(0), s, mean, out, np.empty(count)),
+        work_per_entry=(p + 1) * (p + 2) / 2,
+        work_per_line=p**3 / 6 + 2 * p**2,
+    )
+    return mean, out

@@ -1,0 +1,124 @@
+"""What is drawn above the factors of one side: mu, Lambda, the weight lb of the features, and M = F B.
+
+    w_i ~ N(mu + M_i, Lambda^-1),  mu_d = 0 for factors, flat for the offset
+    Lambda | a ~ Wishart((2 nu diag(1/a))^-1, nu + p - 1),  1/a_d ~ Gamma(1/2, rate 1/A_d^2)
+
+Each standard deviation is half-t(nu, A_d) then (Huang and Wand), correlations are free. A half-t has its mode at zero
+and a heavy tail, so that directions that are not needed shrink to nothing, and no scale must be guessed.
+
+References
+----------
+Huang, Wand, "Simple marginally noninformative prior distributions for covariance matrices", Bayesian Analysis 2013.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from lorank.side_information.features import Directions
+from lorank.solvers.gibbs.noise import slice_sample
+from lorank.types import Array
+
+# Degrees of freedom of the half-t.
+NU = 2.0
+# The mean of a factor would only say again what the offsets say; that of the offset counts as this much of a row.
+MEAN_ROWS = 1e-2
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """A draw: mu (p,), Lambda (p, p), 1/a (p,), lb, and U^T M (r, p) if there are features."""
+
+    mu: Array
+    Lambda: Array
+    inverse_a: Array
+    lb: float = 1.0
+    coefficients: Array | None = None
+
+
+class Prior:
+    """One side's hyperprior: k factors (and an offset), of data with this variance, and the directions of its features.
+
+    With `centred` the offset has no mean of its own.
+    """
+
+    def __init__(
+        self, k: int, biased: bool, variance: float, features: Directions | None = None, centred: bool = False
+    ) -> None:
+        self.k, self.p, self.features = k, k + biased, features
+        self.A = np.full(self.p, (variance / k) ** 0.25)
+        self.A[k:] = np.sqrt(variance)
+        self.free = (np.arange(self.p) >= k) & (not centred)
+        self.ones = np.zeros(0) if features is None else features.project(np.ones((len(features.U), 1)))[:, 0]
+
+    def start(self, deviations: Array) -> Hyper:
+        """For factors of these standard deviations (p,)."""
+        precision = np.maximum(deviations, 1e-3 * self.A) ** -2.0
+        return Hyper(np.zeros(self.p), np.diag(precision), self.A**2)
+
+    def draw(self, last: Hyper, factor: Array, rng: np.random.Generator) -> Hyper:
+        """lb, mu, Lambda and 1/a with B integrated out, then M. factor (lines, p)."""
+        W = factor.astype(np.float64)
+        n, p, lb = len(W), self.p, last.lb
+        second, total, ones = W.T @ W, W.sum(axis=0), float(n)
+        if self.features is not None:
+            squares, Z = self.features.squares, self.features.project(factor)
+            lb = draw_lb(lb, Z - np.outer(self.ones, last.mu), last.Lambda, squares, rng)
+            gain = squares / (squares + lb)
+            second = second - Z.T @ (gain[:, None] * Z)
+            total = total - Z.T @ (gain * self.ones)
+            ones -= float(gain @ self.ones**2)
+        weight = ones + MEAN_ROWS
+        mu = draw_mean(total, weight, last.Lambda, self.free, rng)
+        # sum over lines of (w - mu)(w - mu)^T, whitened by C; the prior of mu counts as one line more.
+        scatter = second - np.outer(mu, total) - np.outer(total, mu) + weight * np.outer(mu, mu)
+        Lambda = wishart(scatter + 2 * NU * np.diag(last.inverse_a), NU + p - 1 + n + self.free.sum(), rng)
+        inverse_a = rng.gamma((NU + p) / 2, size=p) / (NU * np.diag(Lambda) + self.A**-2.0)
+        if self.features is None:
+            return Hyper(mu, Lambda, inverse_a, lb)
+        root = scipy.linalg.solve_triangular(np.linalg.cholesky(Lambda), np.eye(p), lower=True)
+        E = rng.standard_normal(Z.shape) @ root  # rows ~ N(0, Lambda^-1), since Lambda^-1 = root^T root
+        coefficients = gain[:, None] * (Z - np.outer(self.ones, mu)) + np.sqrt(gain)[:, None] * E
+        return Hyper(mu, Lambda, inverse_a, lb, coefficients)
+
+    def means(self, hyper: Hyper, lines: int, dtype: npt.DTypeLike) -> Array:
+        """mu + M (lines, p)."""
+        if self.features is None or hyper.coefficients is None:
+            return np.tile(hyper.mu.astype(dtype), (lines, 1))
+        M = self.features.U @ hyper.coefficients.astype(self.features.U.dtype)
+        return (M + hyper.mu.astype(M.dtype)).astype(dtype, copy=False)
+
+
+def wishart(scatter: Array, dof: float, rng: np.random.Generator) -> Array:
+    """Wishart(scatter^-1, dof) by Bartlett: B B^T with B = L^-T A, scatter = L L^T."""
+    p = len(scatter)
+    A = np.tril(rng.standard_normal((p, p)), -1)
+    A[np.diag_indices(p)] = np.sqrt(rng.chisquare(dof - np.arange(p)))
+    B = scipy.linalg.solve_triangular(np.linalg.cholesky(scatter), A, lower=True, trans="T")
+    return B @ B.T
+
+
+def draw_mean(total: Array, weight: float, Lambda: Array, free: Array, rng: np.random.Generator) -> Array:
+    """mu where it is free, 0 elsewhere: precision weight Lambda_ff, linear term (Lambda total)_f."""
+    mu = np.zeros(len(total))
+    if free.any():
+        L = np.linalg.cholesky(weight * Lambda[np.ix_(free, free)])
+        y = np.linalg.solve(L, (Lambda @ total)[free]) + rng.standard_normal(int(free.sum()))
+        mu[free] = np.linalg.solve(L.T, y)
+    return mu
+
+
+def draw_lb(lb: float, R: Array, Lambda: Array, squares: Array, rng: np.random.Generator) -> float:
+    """lb given R = U^T (W - mu), B integrated out: rows of R ~ N(0, (1 + s^2 / lb) Lambda^-1); lb ~ Gamma(1/2, 1/2)."""
+    energy = np.einsum("ea,ea->e", R @ Lambda, R)
+    p = R.shape[1]
+
+    def density(t: float) -> float:
+        grown = 1 + squares * np.exp(-t)
+        return float(-0.5 * (p * np.log(grown) + energy / grown).sum() + 0.5 * t - 0.5 * np.exp(t))
+
+    return float(np.exp(slice_sample(np.log(lb), density, rng)))

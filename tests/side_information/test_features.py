@@ -1,0 +1,108 @@
+"""Features: how they are made, their directions, and what the sampler gains by them."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import lorank
+from lorank import InputError, MatrixCompletion
+from lorank.kernels import Workers
+from lorank.observations import Observations
+from lorank.observations.identifiers import Identifiers
+from lorank.side_information import Features, GraphLaplacian
+from lorank.side_information import features as room
+
+
+def test_columns_are_standardised_and_rows_have_norm_one_on_average():
+    given = np.column_stack([np.arange(6.0), [1, 1, 5, np.nan, 5, 1]])
+    F = Features.of(given).matrix
+    np.testing.assert_allclose(F.mean(axis=0), 0, atol=1e-12)
+    assert F[3, 1] == 0
+    assert np.mean(np.sum(F**2, axis=1)) == pytest.approx(1)
+    np.testing.assert_allclose(Features.of(given * [10, 1] + [3, 7]).matrix, F)
+
+
+def test_a_frame_has_a_column_for_each_category_and_goes_by_ids():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": [10.0, 20.0, 30.0], "kind": ["a", "b", "a"]}, index=["x", "y", "z"])
+    plain, ordered = Features.of(frame), Features.of(frame, Identifiers(np.array(["z", "x", "y"])))
+    dense = [side.matrix.toarray() if sp.issparse(side.matrix) else side.matrix for side in (plain, ordered)]
+    assert dense[0].shape == (3, 3)
+    np.testing.assert_array_equal(dense[0][:, 1] > 0, [True, False, True])
+    np.testing.assert_allclose(dense[1], dense[0][[2, 0, 1]])
+    with pytest.raises(InputError, match="Unknown line of features 'w'"):
+        Features.of(frame, Identifiers(np.array(["w"])))
+
+
+def test_implicit_features_say_who_rated_what():
+    X = np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, 3.0]])
+    rows, cols = Features.implicit(Observations.from_dense(X))
+    np.testing.assert_allclose(rows.matrix.toarray(), [[0.5**0.5, 0, 0.5**0.5], [0, 0, 1]])
+    np.testing.assert_allclose(cols.matrix.toarray(), [[1, 0], [0, 0], [0.5**0.5, 0.5**0.5]])
+    assert rows.beside(rows).matrix.shape == (2, 6)
+
+
+@pytest.mark.parametrize("shape", [(30, 7), (7, 30)])
+def test_directions_are_those_of_the_svd(shape):
+    F = np.random.default_rng(0).standard_normal(shape)
+    found = Features(F).directions()
+    _, s, _ = np.linalg.svd(F, full_matrices=False)
+    np.testing.assert_allclose(found.squares, s**2, rtol=1e-8)
+    np.testing.assert_allclose((found.U * found.squares) @ found.U.T, F @ F.T, atol=1e-4)
+
+
+def test_the_leading_directions_of_a_sparse_matrix(monkeypatch):
+    monkeypatch.setattr(room, "PASSES", 6)
+    rng = np.random.default_rng(0)
+    F = sp.csr_array(
+        rng.standard_normal((300, 5)) @ rng.standard_normal((5, 200)) + 0.1 * rng.standard_normal((300, 200))
+    )
+    U, squares = room._leading(F, 5, Workers(2))
+    left, s, _ = np.linalg.svd(F.toarray(), full_matrices=False)
+    np.testing.assert_allclose(squares, s[:5] ** 2, rtol=1e-4)
+    np.testing.assert_allclose(U @ U.T, left[:, :5] @ left[:, :5].T, atol=1e-3)
+
+
+def problem_with_features(seed=0, m=200, n=60, noise=0.3):
+    """Rows whose factors are a function of three features, and few entries of each."""
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((m, 3))
+    X = F @ rng.standard_normal((3, 2)) @ rng.standard_normal((2, n))
+    seen = np.where(rng.random((m, n)) < 0.06, X + noise * rng.standard_normal((m, n)), np.nan)
+    seen[:5] = np.nan
+    return F, X, seen
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "features"])
+def test_features_help_and_rows_without_entries_are_predicted_from_them(kind, tmp_path):
+    F, X, seen = problem_with_features()
+    side = {"array": F, "sparse": sp.csr_array(F), "features": Features.of(F)}[kind]
+    fit = {"method": "bpmf", "rank": 2, "max_iter": 150, "random_state": 0}
+    plain, known = MatrixCompletion(**fit).fit(seen), MatrixCompletion(**fit, row_side=side).fit(seen)
+    errors = [np.sqrt(np.mean((model.model_.factors.dense() - X) ** 2, axis=1)) for model in (plain, known)]
+    assert errors[1].mean() < 0.6 * errors[0].mean()
+    assert errors[1][:5].mean() < 0.3 * np.sqrt(np.mean(X**2))
+    known.save(tmp_path / "features.lorank")
+    again = MatrixCompletion.from_model(lorank.load(tmp_path / "features.lorank"))
+    assert again.row_side.size == len(F)
+
+
+def test_columns_have_features_too():
+    F, X, seen = problem_with_features()
+    model = MatrixCompletion("bpmf", 2, max_iter=150, random_state=0, col_side=F).fit(seen.T)
+    assert np.sqrt(np.mean((model.model_.factors.dense() - X.T)[:, :5] ** 2)) < 0.3 * np.sqrt(np.mean(X**2))
+
+
+def test_what_is_refused():
+    F, _, seen = problem_with_features(m=20, n=10)
+    with pytest.raises(InputError, match="features of 19 rows, and the data has 20"):
+        MatrixCompletion("bpmf", 2, row_side=F[:19]).fit(seen)
+    with pytest.raises(InputError, match="cannot take a Features"):
+        MatrixCompletion("nuclear", 2, row_side=F).fit(seen)
+    with pytest.raises(InputError, match="features must be 'implicit' or None"):
+        MatrixCompletion("bpmf", 2, features="explicit").fit(seen)
+    with pytest.raises(InputError, match="matrix of numbers"):
+        MatrixCompletion("bpmf", 2, row_side=np.array(["a"] * 20)).fit(seen)
+    graph = GraphLaplacian.from_adjacency(np.ones((20, 20)))
+    with pytest.raises(InputError, match="does not go with a GraphLaplacian"):
+        MatrixCompletion("bpmf", 2, row_side=graph, features="implicit").fit(seen)

@@ -1,0 +1,147 @@
+"""The Gibbs sampler's mathematics: conditional draws against closed forms, and one joint test."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from lorank.linalg import Factors
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.side_information import Features
+from lorank.solvers.gibbs.chain import Sampler, Side, first_chain
+from lorank.solvers.gibbs.hyper import NU, Hyper, Prior, draw_lb, draw_mean, wishart
+from lorank.solvers.gibbs.noise import LEAST, MIDDLE, WIDTH, draw_weights, slice_sample
+
+
+@pytest.fixture(autouse=True)
+def one_blas_thread():
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+def test_the_frame_of_features_equals_the_dense_covariance():
+    """M | W, and the scatter that Lambda is drawn from, against C = I + F F^T / lb."""
+    rng = np.random.default_rng(1)
+    n, q, k, lb = 12, 5, 2, 0.8
+    F, W = rng.standard_normal((n, q)), rng.standard_normal((n, k))
+    directions = Features(F).directions()
+    C = np.eye(n) + F @ F.T / lb
+    gain, Z = directions.squares / (directions.squares + lb), directions.project(W)
+    np.testing.assert_allclose(W.T @ W - Z.T @ (gain[:, None] * Z), W.T @ np.linalg.solve(C, W), atol=1e-5)
+    # Posterior mean of F B with Lambda = I: F (F^T F + lb)^-1 F^T W, and its covariance F (F^T F + lb)^-1 F^T.
+    inner = np.linalg.solve(F.T @ F + lb * np.eye(q), F.T)
+    np.testing.assert_allclose(directions.U @ (gain[:, None] * Z), F @ inner @ W, atol=1e-5)
+    np.testing.assert_allclose(directions.U @ np.diag(gain) @ directions.U.T, F @ inner, atol=1e-5)
+
+
+def test_lb_is_drawn_from_its_density():
+    rng = np.random.default_rng(2)
+    squares, R, Lambda = np.array([9.0, 2.0, 0.5]), rng.standard_normal((3, 2)) * 2, np.diag([1.0, 2.0])
+    energy = np.einsum("ea,ab,eb->e", R, Lambda, R)
+    grid = np.linspace(-12, 6, 6000)
+    grown = 1 + squares / np.exp(grid)[:, None]
+    logp = -(np.log(grown).sum(axis=1)) - 0.5 * (energy / grown).sum(axis=1) + 0.5 * grid - 0.5 * np.exp(grid)
+    p = np.exp(logp - logp.max())
+    p /= p.sum()
+    lb, draws = 1.0, []
+    for _ in range(20000):
+        lb = draw_lb(lb, R, Lambda, squares, rng)
+        draws.append(np.log(lb))
+    assert np.mean(draws) == pytest.approx(p @ grid, abs=0.06)
+    assert np.std(draws) == pytest.approx(np.sqrt(p @ grid**2 - (p @ grid) ** 2), rel=0.04)
+
+
+def test_slice_sampling_of_a_normal_number():
+    rng, t, draws = np.random.default_rng(0), 0.0, []
+    for _ in range(20000):
+        t = slice_sample(t, lambda x: -((x - 3) ** 2) / 8, rng)
+        draws.append(t)
+    assert np.mean(draws) == pytest.approx(3, abs=0.15)
+    assert np.std(draws) == pytest.approx(2, rel=0.05)
+
+
+def test_wishart_moments():
+    rng = np.random.default_rng(3)
+    S = np.array([[2.0, 0.5], [0.5, 1.0]])
+    draws = np.mean([wishart(S, 7.0, rng) for _ in range(20000)], axis=0)
+    np.testing.assert_allclose(draws, 7 * np.linalg.inv(S), rtol=0.03)
+
+
+def test_the_mean_is_drawn_where_it_is_free():
+    rng = np.random.default_rng(0)
+    Lambda, total, weight = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([3.0, 4.0]), 10.0
+    draws = np.array([draw_mean(total, weight, Lambda, np.array([False, True]), rng) for _ in range(20000)])
+    assert (draws[:, 0] == 0).all()
+    assert draws[:, 1].mean() == pytest.approx((Lambda @ total)[1] / (weight * Lambda[1, 1]), abs=0.01)
+    assert draws[:, 1].var() == pytest.approx(1 / (weight * Lambda[1, 1]), rel=0.05)
+
+
+def test_weights_and_nu_are_recovered():
+    rng = np.random.default_rng(5)
+    truth, counts, nu, nus, total = rng.gamma(3, 1 / 3, 3000), np.full(3000, 8), 20.0, [], 0.0
+    loss = rng.gamma(counts / 2) / truth
+    for _ in range(300):
+        c, nu = draw_weights(loss, counts, 1.0, nu, rng)
+        nus.append(nu)
+        total = total + c
+    assert np.mean(nus[50:]) == pytest.approx(6, rel=0.15)
+    np.testing.assert_allclose(total / 300, (3 + counts / 2) / (3 + loss), rtol=0.25)
+
+
+def test_the_chain_keeps_the_joint_distribution():
+    """Geweke: sweeps alternating with new data from the model must leave the model's own distribution of everything."""
+    m, n, k, alpha = 6, 5, 2, 1.0
+    rng = np.random.default_rng(0)
+    F = Features.of(rng.standard_normal((m, 3)))
+    problem = Problem(Observations.from_dense(rng.standard_normal((m, n))), None, k, 1.0, n_jobs=1, row_side=F)
+    covariance = (F.matrix @ F.matrix.T, np.zeros((n, n)))
+
+    def side(which):
+        lines, prior = (m, n)[which], sampler.priors[which]
+        inverse_a = rng.gamma(0.5, size=k + 1) * prior.A**2
+        Lambda = wishart(2 * NU * np.diag(inverse_a), NU + k, rng)
+        lb = rng.gamma(0.5) * 2
+        root = np.linalg.cholesky(np.eye(lines) + covariance[which] / lb)
+        lines_drawn = root @ rng.standard_normal((lines, k + 1)) @ np.linalg.inv(np.linalg.cholesky(Lambda))
+        nu = LEAST + np.exp(MIDDLE + WIDTH * rng.standard_normal())
+        weights = rng.gamma(nu / 2, 2 / nu, lines)
+        return lines_drawn, Side(Hyper(np.zeros(k + 1), Lambda, inverse_a, lb), weights, nu)
+
+    def forward():
+        (left, rows), (right, cols) = side(0), side(1)
+        factors = Factors.of(left[:, :k], right[:, :k], left[:, k], right[:, k], 0.0)
+        return replace(chain, factors=factors, rows=rows, cols=cols, precision=alpha)
+
+    def statistics(state):
+        X, lb, Lambda = state.factors.dense(), state.rows.hyper.lb, state.rows.hyper.Lambda
+        return [
+            np.mean(np.tanh(X) ** 2),
+            np.mean(np.abs(X) < 0.5),
+            np.mean(np.tanh(state.factors.row_bias) ** 2),
+            np.mean(np.tanh(state.factors.H) ** 2),
+            lb / (1 + lb),
+            1 / (1 + Lambda[0, 0]),
+            np.mean(state.rows.weights / (1 + state.rows.weights)),
+            10 / (10 + state.cols.nu),
+        ]
+
+    chain = first_chain(problem, None, 1, None, 7)
+    chain = replace(chain, scale=1.0)
+    sampler = Sampler(problem, None, chain)
+    # A noise of which alpha is known, and offsets around 0.
+    sampler.fixed = True
+    sampler.priors = [Prior(k, True, 1.0, problem.directions(side), centred=True) for side in (False, True)]
+    direct = np.array([statistics(forward()) for _ in range(4000)])
+    state, visited = forward(), []
+    for t in range(1, 4801):
+        noise = rng.standard_normal((m, n)) / np.sqrt(alpha * np.outer(state.rows.weights, state.cols.weights))
+        values = state.factors.dense() + noise
+        sampler.problem = replace(problem, observations=Observations.from_dense(values))
+        state = sampler.sweep(state, t)
+        visited.append(statistics(state))
+    batches = np.array(visited).reshape(40, 120, -1).mean(axis=1)
+    error = np.sqrt(direct.var(axis=0) / len(direct) + batches.var(axis=0, ddof=1) / len(batches))
+    off = np.abs(direct.mean(axis=0) - batches.mean(axis=0)) / error
+    assert (off < 4).all(), off
