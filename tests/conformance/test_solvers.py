@@ -234,7 +234,8 @@ class TestSampler:
     def test_the_validation_error_is_that_of_the_running_mean(self, problem, small_problem):
         held_out, keep_all = small_problem.validation, replace(SAMPLER, kept=20)
         result = solve(keep_all, problem, seed=0, stopping=Stopping(max_iter=12), validation=held_out)
-        assert result.history.validation[-1] == pytest.approx(problem.error(result.factors, held_out), rel=1e-9)
+        # Draws are kept in float32.
+        assert result.history.validation[-1] == pytest.approx(problem.error(result.factors, held_out), rel=1e-6)
         assert np.isnan(result.history.validation[:6]).all()
 
     def test_same_seed_same_bits_on_any_threads(self, problem):

@@ -37,7 +37,7 @@ def plain(factors):
 
 @pytest.mark.parametrize("sides", [(), ("row",), ("col",), ("row", "col")])
 def test_a_gradient_step_is_that_of_the_dense_objective(seen, start, sides):
-    graphs = {f"{side}_graph": path(M if side == "row" else N, 0.4) for side in sides}
+    graphs = {f"{side}_side": path(M if side == "row" else N, 0.4) for side in sides}
     problem = Problem(Observations.from_dense(seen), NNFN(lam=0.5), 5, n_jobs=1, **graphs)
     point = problem.start_point(plain(start))
     X = plain(start).dense()
@@ -45,7 +45,7 @@ def test_a_gradient_step_is_that_of_the_dense_objective(seen, start, sides):
     gradient = np.where(np.isnan(seen), 0.0, X - seen)
     value = 0.5 * np.nansum((X - seen) ** 2) + NNFN(lam=0.5).value(np.linalg.svd(X, compute_uv=False))
     for side in sides:
-        L = graphs[f"{side}_graph"].dot(np.eye(M if side == "row" else N))
+        L = graphs[f"{side}_side"].dot(np.eye(M if side == "row" else N))
         gradient += L @ X if side == "row" else X @ L
         value += 0.5 * np.trace(X.T @ L @ X if side == "row" else X @ L @ X.T)
     assert problem.point_objective(point) == pytest.approx(value)

@@ -219,6 +219,7 @@ def test_what_a_solver_holds_is_declared():
     shape, entries = (1000, 500), 10_000
     assert Alternating().memory(shape, entries, 10, 8, False) == entries * (8 + 8) + 1500 * (8 + 4.5 * 16 * 8)
     few, many = (BPMF(kept=kept).memory(shape, entries, 10, 4, False) for kept in (8, 64))
-    assert many - few == (2 * 1000 + 500) * (648 - 88) * 4
+    # Each kept draw has factors, deviations of the rows, and a noise of each row and column.
+    assert many - few == ((2 * 1000 + 500) * (648 - 88) + (1000 + 500) * (64 - 8)) * 4
     biased = BPMF(kept=64).memory(shape, entries, 10, 4, True)
     assert biased - many == (2 * 1000 + 500) * (776 - 648) * 4
