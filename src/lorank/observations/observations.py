@@ -66,7 +66,7 @@ class Observations:
         row_ids: Identifiers | None = None,
         col_ids: Identifiers | None = None,
     ) -> None:
-        if all(isinstance(part, np.ndarray) for part in vars(by_row).values()):
+        if all(isinstance(part, np.ndarray) for part in (by_row.pointers, by_row.indices, by_row.values)):
             checks.check_lines(by_row.pointers, by_row.indices, by_row.values, shape)
         self.shape = shape
         self.by_row = by_row
