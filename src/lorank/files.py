@@ -51,9 +51,9 @@ def check_exists(path: Path) -> None:
         raise InputError(f"There is no file {path}.")
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written for want of a folder, before the work that would fill it is done."""
-    if path.is_dir():
+def check_writable(path: Path, folder: bool = False) -> None:
+    """Refuse a file (or folder) that cannot be written, before the work that would fill it is done."""
+    if path.is_dir() and not folder:
         raise InputError(f"{path} is a folder; give the name of a file.")
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent} to put {path.name} in; make it first.")
@@ -163,17 +163,20 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Pa
 
 
 @contextmanager
-def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing_folder(path: str | os.PathLike[str], check: Callable[[Path], None]) -> Iterator[Path]:
     """A new folder to write to, which takes the place of the folder at `path` when the block ends well.
 
     Like `replacing`, but a folder cannot be replaced in one step: the old one is moved aside first, and moved
-    back if the new one cannot take its place.
+    back if the new one cannot take its place. `check` refuses to replace what is none of ours; it is called before
+    anything is written, and once more before the old folder is moved.
     """
     target = Path(os.path.realpath(path))
     beside, aside = _beside(target), _beside(target)
+    check(target)
     try:
         beside.mkdir(parents=True)
         yield beside
+        check(target)
         for file in beside.rglob("*"):
             if file.is_file():
                 _force_to_disk(file)
@@ -195,6 +198,21 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 def _beside(target: Path) -> Path:
     """A name in the same folder that nobody can foresee, and that no pattern of visible files matches."""
     return target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+
+
+def reserve(path: Path) -> None:
+    """Have the disk keep room for the whole of a file that has its size already; an OSError if there is none."""
+    size = path.stat().st_size
+    with open(path, "rb+") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        # Elsewhere what is there is written again, which fills the holes.
+        for at in range(0, size, 1 << 20):
+            file.seek(at)
+            held = file.read(1 << 20)
+            file.seek(at)
+            file.write(held)
 
 
 def _force_to_disk(path: Path) -> None:
