@@ -29,7 +29,7 @@ from lorank.errors import InputError
 from lorank.files import replacing
 from lorank.observations import Lines
 from lorank.observations.checks import check_lines
-from lorank.observations.identifiers import Identifiers
+from lorank.observations.identifiers import Identifiers, text_array
 from lorank.tables import parquet
 from lorank.types import Array
 
@@ -259,4 +259,5 @@ def _one(column: Any) -> pa.Array:
 
 def _array(ids: pa.Array) -> Array:
     values = ids.to_numpy(zero_copy_only=False)
-    return values.astype(str) if values.dtype == object and pa.types.is_large_string(ids.type) else values
+    text = values.dtype == object and pa.types.is_large_string(ids.type)
+    return text_array(values.tolist()) if text else values

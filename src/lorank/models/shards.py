@@ -17,6 +17,7 @@ import numpy as np
 from lorank.errors import InputError
 from lorank.files import replacing_folder, reserve
 from lorank.linalg import padded_width
+from lorank.linalg.memory import check_memory
 from lorank.models.contents import Contents
 from lorank.models.description import describe, fields_of, outcome_of
 from lorank.models.packing import exact_type
@@ -101,7 +102,7 @@ def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> 
     """The ids by position, and where they do not ascend, the ascending ones too and their positions."""
     if ids is None:
         return {"ids": False}
-    kind = ids.values.dtype.kind
+    kind = ids.kind
     if kind not in "iuUfM":
         raise InputError(f"Ids of type {ids.values.dtype} cannot be kept in shards; use numbers, dates or text.")
     before: Any = None
@@ -123,7 +124,16 @@ def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> 
 
 def _encoded(ids: Array) -> Array:
     """Text as UTF-8, which sorts as its text does, and takes a quarter of numpy's four bytes a letter."""
-    return np.char.encode(ids, "utf-8") if ids.dtype.kind == "U" else ids
+    if ids.dtype.kind == "U":
+        return np.char.encode(ids, "utf-8")
+    if ids.dtype.kind != "O":
+        return ids
+    texts = [text.encode("utf-8", "surrogatepass") for text in ids]
+    longest = max(map(len, texts))
+    check_memory(2 * longest * len(texts), f"A shard of ids of up to {longest} bytes", "save one file instead")
+    if any(text.endswith(b"\0") for text in texts):
+        raise InputError("Ids that end in a null character cannot be kept in shards; save one file instead.")
+    return np.array(texts)
 
 
 def _decoded(ids: Array) -> Array:
