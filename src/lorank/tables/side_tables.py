@@ -26,26 +26,28 @@ def read_side_table(
     delimiter, header : as for long tables; found out if not given.
     """
     path = Path(path)
-    columns = _parquet(path) if path.suffix.lower() in SUFFIXES else _delimited(path, delimiter, header)
+    columns = read_columns(path, delimiter, header)
     names = list(columns)
     first = names[position_of(ids, names, path)] if ids is not None else names[0]
     if len(names) < 2:
         raise InputError(f"{path} has one column, {first!r}; beside the ids it needs at least one more.")
     known, counts = np.unique(columns[first].astype(str), return_counts=True)
     if (counts > 1).any():
-        raise InputError(f"{path} has the id {known[counts > 1][0]!r} more than once; keep one line of it.")
+        raise InputError(f"{path} has the id {known[counts > 1].tolist()[0]!r} more than once; keep one line of it.")
     return {first: columns[first], **{name: columns[name] for name in names if name != first}}
+
+
+def read_columns(path: Path, delimiter: str | None = None, header: bool | None = None) -> dict[str, Array]:
+    """All columns of a table by name."""
+    return _parquet(path) if path.suffix.lower() in SUFFIXES else _delimited(path, delimiter, header)
 
 
 def _delimited(path: Path, delimiter: str | None, header: bool | None) -> dict[str, Array]:
     file = sniff(path, delimiter, header)
-    parts: list[list[str]] = [[] for _ in file.columns]
-    for batch in file.batches(dict.fromkeys(range(len(file.columns)), str)):
-        for part, column in zip(parts, batch.columns):
-            part.extend(file.original(["" if cell is None else cell for cell in column.to_pylist()]))
-    if not parts[0]:
+    lines = list(file.records())
+    if not lines:
         raise InputError(f"{path} has a header and no lines.")
-    return {name: np.array(part, str) for name, part in zip(file.columns, parts)}
+    return {name: np.array(part, str) for name, part in zip(file.columns, zip(*lines))}
 
 
 def _parquet(path: Path) -> dict[str, Array]:
