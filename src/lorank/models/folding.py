@@ -83,7 +83,10 @@ def fold_in_rows(model: Contents, observations: Observations, transposed: bool =
     if not registry.find(model.params["method"]).folds_in:
         raise InputError(f"Method {model.method!r} cannot take in new rows or columns; fit all of them together.")
     prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
-    problem = Problem(prepared, regularizer, fitted.k, model.setting.bias_weight, model.n_jobs, loss)
+    ridges = model.setting.bias_ridges
+    if ridges is not None and transposed:
+        ridges = ridges[1], ridges[0]
+    problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
     frame = problem.frame(fitted)
     ridge = frame.for_left(_multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))

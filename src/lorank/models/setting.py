@@ -16,10 +16,13 @@ class Setting:
     biases: bool
     # Values of the method's other parameters that were searched, as (name, value) pairs.
     parameters: tuple[tuple[str, Any], ...] = ()
+    # Ridges of the row and column biases that the data gave; in files that were written before, both were lam.
+    ridges: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         # JSON has lists only.
         object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
+        object.__setattr__(self, "ridges", None if self.ridges is None else tuple(map(float, self.ridges)))
 
     @property
     def of_method(self) -> dict[str, Any]:
@@ -33,7 +36,7 @@ class Setting:
         return replace(self, parameters=tuple({**dict(self.parameters), name: value}.items()))
 
     def facts(self) -> dict[str, Any]:
-        """All of it by name."""
+        """What can be tuned, by name."""
         return {
             "lam": self.lam,
             "rank": self.rank,
@@ -43,9 +46,11 @@ class Setting:
         }
 
     @property
-    def bias_weight(self) -> float | None:
-        """Ridge weight of the biases; None without them."""
-        return self.lam if self.biases else None
+    def bias_ridges(self) -> tuple[float, float] | None:
+        """Ridges of the row and column biases; None without biases."""
+        if not self.biases:
+            return None
+        return (self.lam, self.lam) if self.ridges is None else self.ridges
 
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "

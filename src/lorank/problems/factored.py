@@ -37,7 +37,7 @@ class FactoredProblem(BaseProblem):
 
         Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull, with ridge and pull k x k.
         """
-        full, drag = self.line_terms(factors, ridge, pull)
+        full, drag = self.line_terms(factors, ridge, pull, transposed)
         lines = self._working(factors, transposed)
         entries, k = (lines.pointers, lines.indices, lines.values), factors.k
         left, loss = kernels.solve_lines(
@@ -45,14 +45,14 @@ class FactoredProblem(BaseProblem):
         )
         return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
 
-    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None) -> tuple[Array, Array]:
+    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None, transposed: bool) -> tuple[Array, Array]:
         """What the kernel adds to each line: the ridge with the bias's beside it, and w_i^old pull (or nothing)."""
         k, dtype = factors.k, factors.dtype
         curvature = self.pointwise.curvature
         full = np.zeros((k + self.biased, k + self.biased), dtype)
         full[:k, :k] = ridge / curvature
-        if self.bias_weight is not None:
-            full[k, k] = self.bias_weight / curvature
+        if self.biased:
+            full[k, k] = self.bias_ridge(transposed) / curvature
         return full, _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
 
     def _working(self, factors: Factors, transposed: bool) -> Lines:
