@@ -2,6 +2,7 @@
 
 from lorank.observations.identifiers import Identifiers
 from lorank.observations.lines import Lines
-from lorank.observations.observations import Observations, observe
+from lorank.observations.observations import Observations
+from lorank.observations.observing import observe
 
 __all__ = ["Identifiers", "Lines", "Observations", "observe"]
