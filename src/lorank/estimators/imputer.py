@@ -16,6 +16,7 @@ from lorank.linalg.memory import check_memory
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
 from lorank.observations import dataframes as frames
+from lorank.observations.checks import unmasked
 from lorank.types import Array
 
 
@@ -102,6 +103,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.where(np.isnan(X), predicted, X)
 
     def _read(self, X: Any, reset: bool) -> Array:
+        X = unmasked(X) if np.ma.isMaskedArray(X) else X
         array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
         return np.asarray(array)
 

@@ -246,8 +246,10 @@ def predict_pairs(rows, cols, W, H, k, biased, offset, out, lo, hi):
     """out_t = <W[rows_t], H[cols_t]> (+ offset and both biases), for padded W and H."""
     q = W.shape[1]
     for t in range(lo, hi):
-        left = np.int64(rows[t]) * q
-        right = np.int64(cols[t]) * q
+        i, j = np.int64(rows[t]), np.int64(cols[t])
+        if i < 0 or i >= W.shape[0] or j < 0 or j >= H.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
+        left, right = i * q, j * q
         x = multiply(load(W, left), load(H, right))
         for a in range(LANES, q, LANES):
             x = fma(load(W, left + a), load(H, right + a), x)

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.observations import Observations
+from lorank.observations.checks import check_sparse, unmasked
 from lorank.observations.dataframes import read_features
 from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
@@ -68,6 +69,7 @@ class Features:
             return given
         matrix: Any
         if sp.issparse(given):
+            check_sparse(given)
             matrix = sp.csr_array(cast(Any, given)).astype(np.float64)
             if not np.isfinite(matrix.data).all():
                 raise InputError("Features must be finite; a sparse matrix of them holds NaN or infinity.")
@@ -77,7 +79,7 @@ class Features:
             if ids is not None and index is not None:
                 matrix = matrix[Identifiers(np.asarray(index)).positions(ids.values, "line of features")]
         else:
-            array = np.asarray(given)
+            array = unmasked(given)
             if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
                 raise InputError(
                     "Features are a matrix of numbers (lines, features), a sparse one, or a DataFrame; "
