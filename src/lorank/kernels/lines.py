@@ -170,8 +170,8 @@ def half_squares(gram, w, p, lane):
 def _solve_range(pointers, indices, values, weights, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
     """Least squares of the lines lo to hi: (F_i' C_i F_i + ridge) w_i = F_i' C_i o_i + pull_i.
 
-    F_i are the features that the line has seen, C_i = diag(c_ij) its weights (1 without any).
-    ridge (p, p), p = k + biased; pull (lines, k), or (0, 0) for none. Writes w_i into out and half the sum of squared
+    F_i are the features that the line has seen, C_i = diag(c_ij) its weights (1 without any); ridge (p, p),
+    p = k + biased; pull (lines, k or p), or (0, 0) for none. Writes w_i into out and half the weighted sum of squared
     residuals at w_i into loss, which the normal equations give for nothing.
     """
     p = k + 1 if biased else k
@@ -187,7 +187,7 @@ def _solve_range(pointers, indices, values, weights, features, k, biased, offset
             line_gram(pointers, indices, values, weights, features, k, biased, offset, i, block, grams[lane])
             place_system(grams[lane], ridge, p, lane, system, right)
             if pull.size:
-                for a in range(k):
+                for a in range(pull.shape[1]):
                     right[a * LANES + lane] += pull[i, a]
         factorize(system, p)
         solve_lower(system, right, p)
@@ -203,7 +203,7 @@ def solve_lines(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ridge regressions of all lines on the features of the other side: the padded factor, and each line's loss.
 
-    ridge (p, p), p = k + biased; pull (lines, k) or empty. The same bits however lines are cut into blocks.
+    ridge (p, p), p = k + biased; pull (lines, k or p) or empty. The same bits however lines are cut into blocks.
     """
     count = pointers.size - 1
     out, loss = aligned_zeros((count, features.shape[1]), features.dtype), np.empty(count)
