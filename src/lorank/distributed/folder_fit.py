@@ -136,7 +136,7 @@ def fit(
                     saved,
                     seed,
                 )
-                mean, known = plain.mean, plain.nnz
+                mean, known = plain.mean, sum(part.entries for part in prepared.sides[ROWS])
         best = fitted.parameters["lam"]
         limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
         model = Model(

@@ -62,18 +62,18 @@ def empirical_bayes_offsets(
     def sums_of(transposed: bool, other: Array) -> tuple[Array, Array]:
         lines = sides[transposed]
         sums, squares = np.empty(lines.pointers.size - 1), np.empty(lines.pointers.size - 1)
-        args = (lines.pointers, lines.indices, lines.values, other, sums, squares)
+        args = (*lines.arrays, other, sums, squares)
         pool.run(line_sums, lines.pointers, *args, work_per_entry=4)
         return sums, squares
 
-    rows, cols = (np.diff(lines.pointers) for lines in sides)
+    rows, cols = (lines.totals() for lines in sides)
     return offsets_of_sums(rows, cols, sums_of, rounds, tolerance)
 
 
 def offsets_of_sums(
     row_counts: Array, col_counts: Array, sums_of: LineSums, rounds: int = ROUNDS, tolerance: float = TOLERANCE
 ) -> Offsets:
-    """The same where entries are only summed line by line, wherever they are kept; the counts are those of entries."""
+    """The same where entries are only summed line by line, wherever they are kept; counts are of entries (or their weights)."""
     counts = [side.astype(np.float64) for side in (row_counts, col_counts)]
     m, n, entries = counts[0].size, counts[1].size, float(counts[0].sum())
     a, b = np.zeros(m), np.zeros(n)
