@@ -73,7 +73,7 @@ def empirical_bayes_offsets(
 def offsets_of_sums(
     row_counts: Array, col_counts: Array, sums_of: LineSums, rounds: int = ROUNDS, tolerance: float = TOLERANCE
 ) -> Offsets:
-    """The same where entries are only summed line by line, wherever they are kept; counts are of entries (or their weights)."""
+    """The same where entries are summed line by line, wherever they are kept; counts are of entries or weights."""
     counts = [side.astype(np.float64) for side in (row_counts, col_counts)]
     m, n, entries = counts[0].size, counts[1].size, float(counts[0].sum())
     a, b = np.zeros(m), np.zeros(n)
