@@ -42,24 +42,23 @@ def pack_ids(values: Array, name: str, arrays: dict[str, Array]) -> str:
     if kind == "M":
         arrays[name] = values.view(np.int64)
         return values.dtype.str
-    texts = [str(value) for value in values] if kind == "U" else [_tagged(value) for value in values]
+    pack_text([str(value) for value in values] if kind == "U" else [_tagged(value) for value in values], name, arrays)
+    return "text" if kind == "U" else "tagged"
+
+
+def pack_text(texts: list[str], name: str, arrays: dict[str, Array]) -> None:
+    """Put texts into `arrays`: their UTF-8 bytes in a row, and where each ends."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
     arrays[f"{name}.ends"] = _small(np.cumsum([len(text) for text in encoded], dtype=np.int64))
-    return "text" if kind == "U" else "tagged"
 
 
 def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Array:
     """The ids that `pack_ids` put away."""
     if kind in ("text", "tagged"):
-        ends = arrays[f"{name}.ends"].astype(np.int64)
-        starts = np.concatenate([[0], ends[:-1]])
-        data = arrays[name].tobytes()
-        if ends.size and (ends[-1] != len(data) or (ends < starts).any()):
-            raise ValueError("its ids are damaged")
-        texts = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+        texts = unpack_text(name, arrays, size)
         if kind == "text":
-            ids = np.array(texts, str)
+            ids = texts.astype(str)
         else:
             ids = np.empty(len(texts), object)
             ids[:] = [_TAGS[text[0]][2](text[1:]) for text in texts]
@@ -72,6 +71,18 @@ def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Arr
     if ids.shape != (size,):
         raise ValueError(f"it has {ids.size} ids for {size} rows or columns")
     return ids
+
+
+def unpack_text(name: str, arrays: dict[str, Array], size: int) -> Array:
+    """The texts that `pack_text` put away, as objects: one long text does not make all of them long."""
+    ends = arrays[f"{name}.ends"].astype(np.int64)
+    starts = np.concatenate([[0], ends[:-1]])
+    data = arrays[name].tobytes()
+    if ends.shape != (size,) or (size and ends[-1] != len(data)) or (ends < starts).any():
+        raise ValueError("its ids or titles are damaged")
+    texts = np.empty(size, object)
+    texts[:] = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+    return texts
 
 
 def _tagged(value: Any) -> str:
@@ -88,6 +99,8 @@ def pack_observations(observations: Observations, arrays: dict[str, Array]) -> N
     arrays["seen.counts"] = _small(np.diff(observations.by_row.pointers))
     arrays["seen.cols"] = _small(observations.cols)
     arrays["seen.values"] = observations.values.astype(exact_type(observations.values))
+    if observations.weights is not None:
+        arrays["seen.weights"] = observations.weights.astype(exact_type(observations.weights))
 
 
 def exact_type(values: Array) -> np.dtype[Any]:
@@ -102,10 +115,18 @@ def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype:
     counts, cols, values = (arrays[f"seen.{part}"] for part in ("counts", "cols", "values"))
     if counts.shape != (shape[0],) or counts.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
-    return checked_lines(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), cols, values, shape, dtype)
+    pointers = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return checked_lines(pointers, cols, values, shape, dtype, arrays.get("seen.weights"))
 
 
-def checked_lines(pointers: Array, cols: Array, values: Array, shape: tuple[int, int], dtype: np.dtype[Any]) -> Lines:
+def checked_lines(
+    pointers: Array,
+    cols: Array,
+    values: Array,
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    weights: Array | None = None,
+) -> Lines:
     """Rows with their entries, checked: compiled code trusts every index it is given."""
     if pointers.shape != (shape[0] + 1,) or cols.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
@@ -113,7 +134,11 @@ def checked_lines(pointers: Array, cols: Array, values: Array, shape: tuple[int,
     check_lines(pointers, cols, values, shape)
     if not np.isfinite(values).all():
         raise ValueError("its entries are not finite")
-    return Lines(pointers, cols, values)
+    if weights is not None:
+        weights = weights.astype(dtype)
+        if weights.shape != values.shape or not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ValueError("the weights of its entries are damaged")
+    return Lines(pointers, cols, values, weights)
 
 
 def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] | None:
