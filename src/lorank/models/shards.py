@@ -201,7 +201,7 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Contents:
             values = UnknownValues(int(cuts[-1]), factors.dtype)
         seen = Observations(factors.shape, Lines(_pointers(folder, manifest["row"], cuts), cols, values), *ids)
     return Contents(
-        result=Result(factors, **outcome_of(manifest)),
+        result=Result(factors, **outcome_of(manifest, arrays)),
         row_ids=ids[0],
         col_ids=ids[1],
         observations=seen,
