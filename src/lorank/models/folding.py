@@ -97,7 +97,10 @@ def fold_in_rows(
     if not registry.find(model.params["method"]).folds_in:
         raise InputError(f"Method {model.method!r} cannot take in new rows or columns; fit all of them together.")
     prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
-    problem = Problem(prepared, regularizer, fitted.k, model.setting.bias_weight, model.n_jobs, loss)
+    ridges = model.setting.bias_ridges
+    if ridges is not None and transposed:
+        ridges = ridges[1], ridges[0]
+    problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
     grams = [
         problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
         for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])

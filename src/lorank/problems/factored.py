@@ -70,8 +70,8 @@ class FactoredProblem(BaseProblem):
         curvature = self.pointwise.curvature
         full = np.zeros((k + self.biased, k + self.biased), dtype)
         full[:k, :k] = ridge / curvature
-        if self.bias_weight is not None:
-            full[k, k] = self.bias_weight / curvature
+        if self.biased:
+            full[k, k] = self.bias_ridge(transposed) / curvature
         features = self.features(transposed)
         if features is not None and expected is None:
             expected = features.expected(factors.left[:, : k + self.biased])
