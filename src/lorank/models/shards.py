@@ -214,7 +214,7 @@ def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
             raise ValueError("it has not as many shards of entries as of rows")
         seen = Observations((len(left), len(right)), _seen(files, manifest, totals, len(right)), *ids)
     return Contents(
-        result=Result(factors, **outcome_of(manifest)),
+        result=Result(factors, **outcome_of(manifest, arrays)),
         row_ids=ids[0],
         col_ids=ids[1],
         observations=seen,
