@@ -5,7 +5,7 @@ import pytest
 
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
-from lorank.observations import Lines, Observations
+from lorank.observations import Observations
 from lorank.solvers import Checkpoint, alternating
 from lorank.tuning.trial_log import TrialLog
 
@@ -124,12 +124,11 @@ def test_float32_and_a_search_cut_by_time(train, tmp_path):
 
 
 def moved_up(observations):
-    """The same columns and values in other rows: the first entry of some row is the last of the one before."""
-    lines = observations.by_row
-    pointers = lines.pointers.copy()
-    row = next(i for i in range(1, pointers.size - 1) if lines.indices[pointers[i]] > lines.indices[pointers[i] - 1])
-    pointers[row] += 1
-    return Observations(observations.shape, Lines(pointers, lines.indices, lines.values))
+    """The same entries but for one: the first of the second row is in the first row."""
+    rows, first = observations.rows.copy(), observations.by_row.pointers[1]
+    assert observations.cols[first] not in observations.cols[:first]
+    rows[first] = 0
+    return Observations.from_coo(rows, observations.cols, observations.values, observations.shape)
 
 
 def test_a_checkpoint_of_another_fit_is_refused_and_stays(train, sweeps, tmp_path):

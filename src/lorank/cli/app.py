@@ -25,7 +25,7 @@ from lorank.cli import (
     sample,
     similar,
 )
-from lorank.cli.terminal import say
+from lorank.cli.terminal import ending_cleanly, say
 from lorank.errors import InputError
 from lorank.files import reading_once
 
@@ -65,7 +65,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**options: Any) -> None:
         try:
-            with reading_once():
+            with ending_cleanly(), reading_once():
                 command(**options)
         except KeyboardInterrupt:
             say("Interrupted.")

@@ -171,10 +171,19 @@ def fit(
         say(f"Interrupted{state}")
         raise typer.Exit(1)
     fitted = replace(model.model_, columns=columns)
+    _refuse_diverged(fitted)
     fitted.save(output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
     answer({**_facts(fitted, output), **_errors(fitted)}, as_json)
+
+
+def _refuse_diverged(model: Model) -> None:
+    """A fit that diverged is no model to be relied on: it is not saved."""
+    from lorank.solvers import Status
+
+    if model.result.status is Status.DIVERGED:
+        raise InputError("The fit diverged and is not saved; scale the data or raise --lam.")
 
 
 def _say_resumed(checkpoint: Path | None) -> None:
@@ -286,6 +295,7 @@ def _fit_folder(
     if interrupted:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
         raise typer.Exit(1)
+    _refuse_diverged(model)
     if not keep_data:
         model.save(output, shards=output.suffix != distributed.ONE_FILE)
     if not keep_checkpoint:

@@ -19,7 +19,7 @@ from lorank.cli.options import (
     OutputOption,
     RowOption,
 )
-from lorank.cli.terminal import answering
+from lorank.cli.terminal import answering, beside
 from lorank.progress import ProgressBar
 
 
@@ -80,7 +80,7 @@ def predict(
             pairs_of_block = [part[which] for part, (_, which) in zip(own, sides)]
             found = fitted.predict(*pairs_of_block, interval=interval, clip=clip, unseen=unseen.value)
             columns = {name: part[which] for name, part, (_, which) in zip(names, given, sides)}
-            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))})
+            append(beside(columns, dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))))
             lines += sides[0][1].size
         if not lines:
             raise InputError(f"{pairs} has a header and no lines.")

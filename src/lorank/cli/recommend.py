@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.cli.options import JsonOption, ModelArgument, OutputOption, TitlesOption
-from lorank.cli.terminal import answering, say
+from lorank.cli.terminal import answering, beside, say
 from lorank.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def list_columns(model: Model, ranking: Any) -> dict[str, Any]:
     names = (model.columns or ("row", "column"))[:2]
     told = model.titles(model.find(ranking.cols, 1), 1) if model.col_titles and ranking.cols.size else {}
     named = {name if name not in (*names, "score") else f"{name} (title)": texts for name, texts in told.items()}
-    return {**dict(zip(names, ranking)), **named, "score": ranking.scores}
+    return beside({**dict(zip(names, ranking)), **named}, {"score": ranking.scores})
 
 
 def filters_of(model: Model, allow: list[str] | None, deny: list[str] | None) -> dict[str, Any]:

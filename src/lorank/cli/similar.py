@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lorank.cli.options import JsonOption, ModelArgument, OutputOption
-from lorank.cli.terminal import answering
+from lorank.cli.terminal import answering, beside
 
 
 def similar(
@@ -32,4 +32,4 @@ def similar(
     names, cosine = fitted.similar(n=n, **({"row": name} if row is not None else {"col": name}))
     titles = fitted.columns or ("row", "column")
     with answering(output, as_json) as append:
-        append({titles[0 if row is not None else 1]: names, "cosine": cosine})
+        append(beside({titles[0 if row is not None else 1]: names}, {"cosine": cosine}))

@@ -123,16 +123,42 @@ def _json_on_output() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 @contextmanager
 def noting_interrupts() -> Iterator[list[bool]]:
-    """Whether Ctrl-C was pressed: the list is not empty then. The interrupt itself goes its way."""
+    """Whether Ctrl-C was pressed, or the process asked to end: the list is not empty then.
+
+    The interrupt itself goes its way. SIGTERM, by which systems and schedulers end a process, is one too.
+    """
     pressed: list[bool] = []
-    before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: Any) -> None:
         pressed.append(True)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """SIGTERM as Ctrl-C: what is open is closed, and temporary files are removed."""
+
+    def end(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # only the main thread may
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def beside(ids: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a table: ids under the names that they have, answers under theirs, or lorank_... if that is taken."""
+    return {**ids, **{name if name not in ids else f"lorank_{name}": column for name, column in answers.items()}}

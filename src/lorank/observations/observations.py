@@ -51,6 +51,12 @@ class Observations:
         self.by_row = by_row
         self.row_ids = row_ids
         self.col_ids = col_ids
+        if isinstance(by_row.values, np.ndarray) and (at := checks.extreme(by_row.values)) >= 0:
+            row = self.name_of_row(int(np.searchsorted(by_row.pointers, at, side="right")) - 1)
+            raise InputError(
+                f"The largest value, {by_row.values[at]:.3g} at ({row}, {self.name_of_col(int(by_row.indices[at]))}), "
+                f"has a square that {by_row.values.dtype} cannot hold; scale the data."
+            )
 
     @classmethod
     def from_coo(
@@ -227,7 +233,10 @@ class Observations:
 
     def astype(self, dtype: npt.DTypeLike) -> Observations:
         """The same observations in another precision; itself if it is that already."""
-        return self if self.dtype == np.dtype(dtype) else self.with_values(self.values.astype(dtype))
+        if self.dtype == np.dtype(dtype):
+            return self
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+            return self.with_values(self.values.astype(dtype))
 
     def with_values(self, values: Array) -> Observations:
         """Other values (row-major) at the same positions, with the same weights."""

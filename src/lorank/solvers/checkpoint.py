@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import replacing
+from lorank.files import claim, replacing
 
 S = TypeVar("S")
 
@@ -124,6 +125,17 @@ class Checkpoint:
                 "go on as you began, or remove it or name another to start anew."
             )
         return meta, arrays
+
+
+@contextmanager
+def claimed(path: str | Path | None) -> Iterator[None]:
+    """Hold a checkpoint's path for the time of the block: of two fits that save to one file, the second is refused."""
+    if path is None:
+        yield
+        return
+    path = Path(path)
+    with claim(path.with_name(f".{path.name}.lock"), f"The checkpoint {path}"):
+        yield
 
 
 def _difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
