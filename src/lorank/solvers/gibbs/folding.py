@@ -13,11 +13,15 @@ from lorank.solvers.posterior import Posterior, summarized
 from lorank.types import Array
 
 
-def fold_in(posterior: Posterior, observations: Observations, axis: int, workers: kernels.Workers) -> Posterior:
+def fold_in(
+    posterior: Posterior, observations: Observations, axis: int, workers: kernels.Workers, apart: bool = True
+) -> Posterior:
     """The posterior of new rows (axis 0) beside the columns, or of new columns (axis 1) beside the rows.
 
     In each draw a new line is expected to be as the lines of its side are, N(mean, covariance) of that draw, and its
     noise to be that of a usual line. Values on a scale are taken for the latent ones, whose unit is about theirs.
+    With apart=False all lines are drawn by the same random numbers: the spread of each is then the same wherever it
+    stands, and draws of different lines are not independent.
     """
     k, width, draws = posterior.summary.k, posterior.width, posterior.draws
     biased, new = width > k, observations.shape[axis]
@@ -31,7 +35,7 @@ def fold_in(posterior: Posterior, observations: Observations, axis: int, workers
         if axis == 1:
             factors, noise = factors.transposed(), noise[::-1]
         usual = float(1 / np.mean(1 / noise[0]))
-        mean, draw = _regress(lines, factors, usual, noise[1], s, workers)
+        mean, draw = _regress(lines, factors, usual, noise[1], s, apart, workers)
         variances[:, s] = usual / (draws if axis == 0 else 1)
         at = slice(s * width, s * width + k)
         means[:, at], drawn[:, at] = mean[:, :k], draw[:, :k]
@@ -50,7 +54,7 @@ def fold_in(posterior: Posterior, observations: Observations, axis: int, workers
 
 
 def _regress(
-    lines: Lines, factors: Factors, usual: float, other: Array, s: int, workers: kernels.Workers
+    lines: Lines, factors: Factors, usual: float, other: Array, s: int, apart: bool, workers: kernels.Workers
 ) -> tuple[Array, Array]:
     """Means and draws (padded) of new lines of the left side, whose noise has the variances usual * other_j."""
     k, count = factors.k, lines.pointers.size - 1
@@ -68,7 +72,7 @@ def _regress(
         *(lines.pointers, lines.indices, lines.values, factors.right, k, factors.biased, dtype.type(0)),
         *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
         *(np.tile((ridge @ centre).astype(dtype), (count, 1)), dtype.type(np.sqrt(usual))),
-        *(np.uint64(0), s, mean, out, np.empty(count)),
+        *(np.uint64(0), s, int(apart), mean, out, np.empty(count)),
         work_per_entry=(p + 1) * (p + 2) / 2,
         work_per_line=p**3 / 6 + 2 * p**2,
     )
