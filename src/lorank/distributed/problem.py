@@ -56,7 +56,7 @@ class BlockProblem(Problem):
     def ridge_regressions(
         self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
     ) -> tuple[Array, float]:
-        full, drag = self.line_terms(factors, ridge, pull)
+        full, drag = self.line_terms(factors, ridge, pull, transposed)
         side = COLS if transposed else ROWS
         shared = (factors.right, factors.k, self.biased, factors.offset, full)
         if drag.size:

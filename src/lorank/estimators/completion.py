@@ -83,7 +83,8 @@ class MatrixCompletion(ModelEstimator):
     graph_weight : float
         Multiplies graphs and kernels.
     features : "implicit" or None
-        "implicit" adds who rated what as features of rows and columns, which needs no other data; for "bpmf".
+        "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
+        "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
 
     Attributes
     ----------

@@ -13,6 +13,7 @@ from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.losses import Loss
 from lorank.observations import Observations
+from lorank.observations.checks import refuse_mask
 from lorank.types import Array
 
 
@@ -99,6 +100,7 @@ def _pairs(X: Any) -> tuple[Array, Array]:
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and X.shape[1] == 2:
         # Columns of a frame keep their own types; one array of both would not.
         return X.iloc[:, 0].to_numpy(), X.iloc[:, 1].to_numpy()
+    refuse_mask(X, "pairs")
     array = np.asarray(X)
     if array.ndim != 2 or array.shape[1] != 2:
         shape = " x ".join(map(str, array.shape))

@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lorank import registry
 from lorank.errors import InputError
-from lorank.estimators.coding import Coding
+from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.filling import SCALES, Filling, Spread, column_centres, cross_validated
+from lorank.estimators.filling import Filling, Spread, column_centres, cross_validated
 from lorank.linalg.memory import check_memory
+from lorank.observations import dataframes as frames
+from lorank.observations.checks import unmasked
 from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
@@ -125,6 +127,11 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         An array of floats comes back; a DataFrame that holds other things than numbers comes back as a DataFrame with
         the same types.
         """
+        filled = self._fill(X)
+        return filled if self.layout_.mixed or isinstance(filled, np.ndarray) else frames.read_wide(filled)[0]
+
+    def _fill(self, X: Any) -> Any:
+        """X without missing cells, of its own type."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
         cells = self.layout_.cells(X)
@@ -168,7 +175,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return registry.find("nnfn" if given else "bpmf")
         method = registry.find(self.method)
         if not method.folds_in:
-            raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'bpmf', 'nnfn' or 'factored-nuclear'.")
+            raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'bpmf' or 'nnfn'.")
         return method
 
     def _filling(self) -> Filling:
@@ -193,9 +200,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _read(self, X: Any, reset: bool) -> Any:
         if sp.issparse(X):
             raise InputError("An imputer fills a dense table; for a sparse matrix use MatrixCompletion.")
-        if reset:
-            self._keeps_frame = self.kinds is not None or Layout.has_types(X)
-        if Layout.is_frame(X) and self._keeps_frame:
+        X = unmasked(X) if np.ma.isMaskedArray(X) else X
+        if Layout.is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"))
@@ -223,9 +229,7 @@ def complete(X: Any, **params: Any) -> Any:
     back with every entry stored: use MatrixCompletion.predict for large ones.
     """
     if not sp.issparse(X):
-        imputer = LowRankImputer(**params)
-        imputer.fit_frame = True
-        return imputer.fit_transform(X)
+        return LowRankImputer(**params).fit(X)._fill(X)
     model = MatrixCompletion(**{"rank": AUTO, "lam": AUTO, "biases": AUTO, **params}).fit(X).model_
     m, n = model.shape
     check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")

@@ -56,13 +56,21 @@ def _checksum(observations: Observations) -> int:
     return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
 
 
-def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:
-    """The problem that the parameters state, with what is tuned taken from the setting."""
+def build_problem(
+    asked: Parameters, observations: Observations, setting: Setting, sides: Sequence[Any] | None = None
+) -> Problem:
+    """The problem that the parameters state, with what is tuned taken from the setting.
+
+    `sides` are those of `sides_of`, where they are known already.
+    """
     check_rank(setting.rank, observations.shape)
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
-    sides = sides_of(asked, observations)
+    sides = [
+        side.with_ridge(setting.feature_ridge) if isinstance(side, Features) else side
+        for side in (sides or sides_of(asked, observations))
+    ]
     shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
     return Problem(shown, regularizer, rank, weight, asked.n_jobs, loss, *sides)
 
@@ -112,8 +120,12 @@ def tune(
     held_out = prepared(held_out, losses.find(asked.loss))
     solver = build_solver(asked)
 
+    sides = sides_of(asked, train)
+    searched = any(isinstance(side, Features) and side.ridge is None for side in sides)
+    space = replace(space, features=searched)
+
     def problem(observations: Observations, setting: Setting) -> Problem:
-        return build_problem(asked, observations, setting)
+        return build_problem(asked, observations, setting, sides)
 
     with one_blas_thread():
         return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)

@@ -154,8 +154,8 @@ def half_squares(gram, w, p, lane):
 def _solve_range(pointers, indices, values, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
     """Least squares of the lines lo to hi: (F_i' F_i + ridge) w_i = F_i' o_i + pull_i, F_i the features it has seen.
 
-    ridge (p, p), p = k + biased; pull (lines, k), or (0, 0) for none. Writes w_i into out and half the sum of squared
-    residuals at w_i into loss, which the normal equations give for nothing.
+    ridge (p, p), p = k + biased; pull (lines, k or p), or (0, 0) for none. Writes w_i into out and half the sum of
+    squared residuals at w_i into loss, which the normal equations give for nothing.
     """
     p = k + 1 if biased else k
     q = features.shape[1]
@@ -170,7 +170,7 @@ def _solve_range(pointers, indices, values, features, k, biased, offset, ridge, 
             line_gram(pointers, indices, values, features, k, biased, offset, i, block, grams[lane])
             place_system(grams[lane], ridge, p, lane, system, right)
             if pull.size:
-                for a in range(k):
+                for a in range(pull.shape[1]):
                     right[a * LANES + lane] += pull[i, a]
         factorize(system, p)
         solve_lower(system, right, p)
@@ -186,7 +186,7 @@ def solve_lines(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ridge regressions of all lines on the features of the other side: the padded factor, and each line's loss.
 
-    ridge (p, p), p = k + biased; pull (lines, k) or empty. The same bits however lines are cut into blocks.
+    ridge (p, p), p = k + biased; pull (lines, k or p) or empty. The same bits however lines are cut into blocks.
     """
     count = pointers.size - 1
     out, loss = aligned_zeros((count, features.shape[1]), features.dtype), np.empty(count)
@@ -228,8 +228,10 @@ def predict_pairs(rows, cols, W, H, k, biased, offset, out, lo, hi):
     """out_t = <W[rows_t], H[cols_t]> (+ offset and both biases), for padded W and H."""
     q = W.shape[1]
     for t in range(lo, hi):
-        left = np.int64(rows[t]) * q
-        right = np.int64(cols[t]) * q
+        i, j = np.int64(rows[t]), np.int64(cols[t])
+        if i < 0 or i >= W.shape[0] or j < 0 or j >= H.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
+        left, right = i * q, j * q
         x = multiply(load(W, left), load(H, right))
         for a in range(LANES, q, LANES):
             x = fma(load(W, left + a), load(H, right + a), x)

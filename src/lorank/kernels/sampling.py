@@ -71,8 +71,8 @@ def draw_lines(
 
     own (lines,) holds c_i and roots (lines of the other side,) the roots of V's diagonal: the noise's precision at
     (i, j) is c_i V_jj / size^2. ridge (p, p) and pull (lines, p), p = k + biased, are multiplied by size^2 already.
-    Normal numbers are named by (key, stream, i apart): with
-    apart = 0 they are the same for all lines, so that a line's draw does not depend on where it stands. With A = L L', mean_i = L^-T y and out_i = L^-T (y + size e),
+    Normal numbers are named by (key, stream, i apart): with apart = 0 they are the same for all lines, and a line's
+    draw does not depend on where it stands. With A = L L', mean_i = L^-T y and out_i = L^-T (y + size e),
     y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the squared residuals at out_i, weighted by V.
     """
     p = k + 1 if biased else k
@@ -117,6 +117,8 @@ def spread_pairs(rows, cols, means, deviations, right, width, draws, out, lo, hi
     """
     for t in range(lo, hi):
         i, j = rows[t], cols[t]
+        if i < 0 or i >= means.shape[0] or j < 0 or j >= right.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
         centre, between, within = 0.0, 0.0, 0.0
         for s in range(draws):
             x, off = 0.0, 0.0

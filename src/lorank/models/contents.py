@@ -20,6 +20,7 @@ from lorank.models.packing import checked_lines
 from lorank.models.setting import Setting
 from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
 from lorank.observations import Observations
+from lorank.observations.checks import refuse_mask
 from lorank.observations.identifiers import Identifiers
 from lorank.solvers import Posterior, Result
 from lorank.types import Array
@@ -146,6 +147,7 @@ class Contents:
         ids, size, what = (self.row_ids, self.col_ids)[axis], self.shape[axis], ("row", "column")[axis]
         if ids is not None:
             return np.asarray(ids.positions(names, what) if refuse else ids.find(names))
+        refuse_mask(names, f"{what} positions")
         index = np.atleast_1d(np.asarray(names)).ravel()
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InputError(

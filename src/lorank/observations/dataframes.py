@@ -160,3 +160,15 @@ def replaced(frame: Any, changes: dict[Any, tuple[Array, Any]]) -> Any:
         else:
             columns.append(nw.new_series(name, full, column.dtype, backend=nw.get_native_namespace(wide)))
     return wide.with_columns(*columns).to_native() if columns else native
+
+
+def extended(frame: Any, columns: dict[str, Array]) -> Any:
+    """A frame with more columns."""
+    import narwhals as nw
+
+    wide, native = _native(frame), nw.get_native_namespace(_native(frame))
+    made = [nw.new_series(name, values, backend=native) for name, values in columns.items()]
+    index = nw.maybe_get_index(wide)
+    if index is not None:
+        made = [nw.maybe_set_index(column, index=index) for column in made]
+    return wide.with_columns(*made).to_native()

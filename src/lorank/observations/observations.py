@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from lorank import kernels
 from lorank.errors import DuplicateError, InputError
+from lorank.observations import checks
 from lorank.observations.dataframes import read_columns, read_wide
 from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
@@ -52,7 +53,8 @@ class Observations:
     ----------
     shape : (m, n)
     by_row : Lines
-        The m rows, columns ascending in each. Use `from_coo` and the other constructors rather than this.
+        The m rows, columns ascending in each. Use `from_coo` and the other constructors rather than this. They are
+        checked (`lorank.observations.checks`), but for entries that are kept in files, which are checked there.
     row_ids, col_ids : Identifiers, optional
         What the user calls the rows and columns; without them they are called by position.
     """
@@ -64,6 +66,8 @@ class Observations:
         row_ids: Identifiers | None = None,
         col_ids: Identifiers | None = None,
     ) -> None:
+        if all(isinstance(part, np.ndarray) for part in (by_row.pointers, by_row.indices, by_row.values)):
+            checks.check_lines(by_row.pointers, by_row.indices, by_row.values, shape)
         self.shape = shape
         self.by_row = by_row
         self.row_ids = row_ids
@@ -80,12 +84,9 @@ class Observations:
         col_ids: Sequence[Any] | Array | Identifiers | None = None,
     ) -> Observations:
         """From triplets: integer positions and values, in any order. NaN values are taken as missing."""
-        rows, cols = _positions(rows, "row"), _positions(cols, "column")
-        values = _numbers(values)
-        if not rows.size == cols.size == values.size:
-            raise InputError(
-                f"Triplets need one row, column and value each; there are {rows.size}, {cols.size} and {values.size}."
-            )
+        rows, cols, values = checks.same_shape(
+            [checks.positions(rows, "row"), checks.positions(cols, "column"), checks.numbers(values)]
+        )
         missing = np.isnan(values)
         if missing.any():
             rows, cols, values = rows[~missing], cols[~missing], values[~missing]
@@ -95,13 +96,11 @@ class Observations:
                 len(col_ids) if col_ids is not None else int(cols.max(initial=-1)) + 1,
             )
         shape = (int(shape[0]), int(shape[1]))
-        for name, index, size in (("Row", rows, shape[0]), ("Column", cols, shape[1])):
-            if index.size and (index.min() < 0 or index.max() >= size):
-                wrong = index.min() if index.min() < 0 else index.max()
-                raise InputError(f"{name} index {wrong} is outside 0..{max(size - 1, 0)}.")
-        _check_shape(shape)
-        _check_values(values)
-        index_type = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
+        checks.check_bounds(rows, shape[0], "row")
+        checks.check_bounds(cols, shape[1], "column")
+        checks.check_shape(shape)
+        checks.check_finite(values)
+        index_type = checks.index_type(shape)
         pointers = np.zeros(shape[0] + 1, np.int64)
         if kernels.count_if_sorted(rows, cols, pointers):
             # Row-major already, as from a CSR matrix: nothing to sort, and no pair twice.
@@ -111,20 +110,18 @@ class Observations:
         indices, moved = np.empty(values.size, index_type), np.empty_like(values)
         kernels.compress(cols, rows, values, pointers, indices, moved)
         by_row = Lines(pointers, indices, moved).transposed(shape[0])
-        observations = cls(shape, by_row, Identifiers.of(row_ids), Identifiers.of(col_ids))
+        ids = Identifiers.of(row_ids), Identifiers.of(col_ids)
         twice = kernels.first_duplicate(by_row.pointers, by_row.indices)
         if twice >= 0:
-            row = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1
-            col = int(by_row.indices[twice])
-            raise DuplicateError(
-                f"The entry ({observations.name_of_row(row)}, {observations.name_of_col(col)}) is given "
-                "more than once; keep one value for each pair."
-            )
-        return observations
+            pair = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1, int(by_row.indices[twice])
+            row, col = (at if own is None else own.values[at] for at, own in zip(pair, ids))
+            raise DuplicateError(f"The entry ({row}, {col}) is given more than once; keep one value for each pair.")
+        return cls(shape, by_row, *ids)
 
     @classmethod
     def from_sparse(cls, X: Any) -> Observations:
         """From a scipy sparse matrix or array of any format; every stored entry is observed, zeros too."""
+        checks.check_sparse(X)
         coo = X.tocoo()
         rows, cols = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
         return cls.from_coo(rows, cols, coo.data, coo.shape)
@@ -132,14 +129,14 @@ class Observations:
     @classmethod
     def from_dense(cls, X: npt.ArrayLike, row_ids: Any = None, col_ids: Any = None) -> Observations:
         """From a two-dimensional array in which NaN is missing."""
-        X = np.asarray(X)
+        X = checks.unmasked(X)
         if X.ndim != 2:
             raise InputError(f"A matrix needs two dimensions; this array has {X.ndim}.")
-        X = _numbers(X)
-        _check_shape(X.shape)
+        X = checks.numbers(X)
+        checks.check_shape(X.shape)
         seen = ~np.isnan(X)
-        _check_values(X[seen])
-        index_type = np.int32 if max(X.shape) <= np.iinfo(np.int32).max else np.int64
+        checks.check_finite(X[seen])
+        index_type = checks.index_type(X.shape)
         pointers = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
         lines = Lines(pointers, np.nonzero(seen)[1].astype(index_type), X[seen])
         return cls((X.shape[0], X.shape[1]), lines, Identifiers.of(row_ids), Identifiers.of(col_ids))
@@ -159,6 +156,8 @@ class Observations:
     @classmethod
     def from_ids(cls, rows: npt.ArrayLike, cols: npt.ArrayLike, values: npt.ArrayLike) -> Observations:
         """From triplets whose rows and columns are ids of any hashable type."""
+        if any(np.ndim(part) > 1 for part in (rows, cols, values) if isinstance(part, np.ndarray)):
+            rows, cols, values = checks.same_shape([np.asarray(rows), np.asarray(cols), checks.numbers(values)])
         row_ids, row_positions = Identifiers.number(rows)
         col_ids, col_positions = Identifiers.number(cols)
         return cls.from_coo(row_positions, col_positions, values, (len(row_ids), len(col_ids)), row_ids, col_ids)
@@ -284,43 +283,3 @@ def observe(X: Any) -> Observations:
             "all are missing; there is nothing to learn from."
         )
     return observations
-
-
-def _positions(index: npt.ArrayLike, name: str) -> Array:
-    array = np.asarray(index).ravel()
-    if array.size == 0:
-        return array.astype(np.int64)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(
-            f"{name.capitalize()} positions must be integers, not {array.dtype}; use Observations.from_ids for ids."
-        )
-    return array
-
-
-def _numbers(values: npt.ArrayLike) -> Array:
-    """Values as float32 or float64; text and complex numbers are refused."""
-    array = np.asarray(values)
-    if array.dtype in (np.float32, np.float64):
-        return array
-    if np.issubdtype(array.dtype, np.complexfloating):
-        raise InputError("Complex data not supported: take the real part, or fit real and imaginary parts apart.")
-    if array.dtype.kind in "US" or array.dtype.kind == "O":
-        try:
-            if array.dtype.kind != "O":
-                raise ValueError(f"{array.flat[0]!r} is text")
-            return array.astype(np.float64)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"Values must be numbers: {error}.") from None
-    if array.dtype.kind not in "iufb":
-        raise InputError(f"Values must be numbers, not {array.dtype}.")
-    return array.astype(np.float64)
-
-
-def _check_shape(shape: tuple[int, ...]) -> None:
-    if min(shape) < 1:
-        raise InputError(f"The matrix is empty: its shape is {shape[0]} x {shape[1]}.")
-
-
-def _check_values(values: Array) -> None:
-    if not np.isfinite(values).all():
-        raise InputError("The data holds infinity; replace it by a number, or by NaN where the value is unknown.")

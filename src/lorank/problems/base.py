@@ -25,7 +25,7 @@ from lorank.observations import Lines, Observations
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import Added, Whitened
-from lorank.side_information.features import Directions
+from lorank.side_information.features import Directions, FeaturePrior
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
@@ -68,8 +68,8 @@ class BaseProblem:
         """The same problem under another regularizer, on the same threads."""
         other = replace(self, regularizer=regularizer)
         object.__setattr__(other, "workers", self.workers)
-        if "_terms" in vars(self):  # graphs are bound once
-            vars(other)["_terms"] = self._terms
+        # Side information is bound once.
+        vars(other).update({name: vars(self)[name] for name in ("_terms", "_priors") if name in vars(self)})
         return other
 
     @contextmanager
@@ -162,8 +162,13 @@ class BaseProblem:
         """weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2), or 0 without biases."""
         if self.bias_weight is None:
             return 0.0
-        squares = sum(float(np.sum(b.astype(np.float64) ** 2)) for b in (factors.row_bias, factors.col_bias))
+        squares = sum(self.own_square(b, side) for b, side in ((factors.row_bias, False), (factors.col_bias, True)))
         return self.bias_weight / 2 * (squares + (factors.offset - self.mean) ** 2)
+
+    def own_square(self, bias: Array, transposed: bool) -> float:
+        """||a||^2 of the biases of rows (columns when transposed); a^T C^-1 a by features."""
+        squares, features = float(np.sum(bias.astype(np.float64) ** 2)), self.features(transposed)
+        return squares if features is None else squares - float(features.explained(bias[:, None])[0, 0])
 
     def centred_biases(self, rows: Array, cols: Array, offset: float) -> tuple[Array, Array, float]:
         """Constants moved from the biases to the offset such that a_i + b_j + offset stays and the ridge is smallest.
@@ -171,11 +176,17 @@ class BaseProblem:
         The minimum of sum (a_i - s)^2 + sum (b_j - t)^2 + (offset + s + t - mean)^2 over s and t has, with
         T = offset + s + t - mean, s = mean(a) - T/m and t = mean(b) - T/n.
         """
-        m, n = len(rows), len(cols)
-        middle_row, middle_col = float(rows.mean(dtype=np.float64)), float(cols.mean(dtype=np.float64))
+        (m, middle_row), (n, middle_col) = self._middle(rows, False), self._middle(cols, True)
         T = (offset - self.mean + middle_row + middle_col) / (1 + 1 / m + 1 / n)
         shift_rows, shift_cols = middle_row - T / m, middle_col - T / n
         return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
+
+    def _middle(self, bias: Array, transposed: bool) -> tuple[float, float]:
+        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1: without features how many biases there are, and their mean."""
+        if self.features(transposed) is None:
+            return len(bias), float(bias.mean(dtype=np.float64))
+        ones = self.deviations(np.ones((len(bias), 1), bias.dtype), transposed)[:, 0].astype(np.float64)
+        return float(ones.sum()), float(ones @ bias) / float(ones.sum())
 
     # Side information.
 
@@ -183,6 +194,11 @@ class BaseProblem:
     def coupled(self) -> bool:
         """Whether lines depend on each other, through a graph or a kernel."""
         return any(side is not None and not isinstance(side, Features) for side in (self.row_side, self.col_side))
+
+    @property
+    def featured(self) -> bool:
+        """Whether there are features of rows or of columns."""
+        return any(isinstance(side, Features) for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
@@ -203,6 +219,23 @@ class BaseProblem:
             for side in (self.row_side, self.col_side)
         )
         return rows, cols
+
+    def features(self, transposed: bool) -> FeaturePrior | None:
+        """Where features expect the rows (columns when transposed), if there are any."""
+        return self._priors[transposed]
+
+    @cached_property
+    def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
+        rows, cols = (
+            side.prior(self.observations.dtype, self.workers) if isinstance(side, Features) else None
+            for side in (self.row_side, self.col_side)
+        )
+        return rows, cols
+
+    def deviations(self, W: Array, transposed: bool) -> Array:
+        """W (lines, p) less what features expect; W itself without features."""
+        features = self.features(transposed)
+        return W if features is None else W - features.expected(W)
 
     def added(self, transposed: bool) -> Added | None:
         """The term that the rows (columns when transposed) add to the objective, if there is one."""

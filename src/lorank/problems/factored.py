@@ -37,7 +37,7 @@ class FactoredProblem(BaseProblem):
 
         Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull, with ridge and pull k x k.
         """
-        full, drag = self.line_terms(factors, ridge, pull)
+        full, drag = self.line_terms(factors, ridge, pull, transposed)
         lines = self._working(factors, transposed)
         entries, k = (lines.pointers, lines.indices, lines.values), factors.k
         left, loss = kernels.solve_lines(
@@ -45,15 +45,26 @@ class FactoredProblem(BaseProblem):
         )
         return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
 
-    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None) -> tuple[Array, Array]:
-        """What the kernel adds to each line: the ridge with the bias's beside it, and w_i^old pull (or nothing)."""
+    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None, transposed: bool) -> tuple[Array, Array]:
+        """What the kernel adds to each line: the ridge with the bias's beside it, and a pull of its own (or nothing).
+
+        It is w_i^old pull; with features m_i ridge + (w_i^old - m_i) pull, m_i being where they expect the line. Since
+        -tr(W^T M) is concave in W, a step towards M never raises the regularizer's bound.
+        """
         k, dtype = factors.k, factors.dtype
         curvature = self.pointwise.curvature
         full = np.zeros((k + self.biased, k + self.biased), dtype)
         full[:k, :k] = ridge / curvature
         if self.bias_weight is not None:
             full[k, k] = self.bias_weight / curvature
-        return full, _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
+        features = self.features(transposed)
+        drag = _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
+        if features is not None:
+            expected, old = features.expected(factors.left[:, : k + self.biased]), drag
+            drag = expected @ full
+            if pull is not None:
+                drag[:, :k] += old - expected[:, :k] @ (pull / curvature).astype(dtype)
+        return full, drag
 
     def _working(self, factors: Factors, transposed: bool) -> Lines:
         """The lines with the values on which least squares is a step for the loss; see `lorank.losses`."""
@@ -98,9 +109,11 @@ class FactoredProblem(BaseProblem):
         return balance(self.prior_gram(factors), self.prior_gram(factors.transposed(), transposed=True))
 
     def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
-        """The left factor's Gram as the regularizer sees it: W^T W, or W^T K^-1 W under a kernel prior."""
+        """The left factor's Gram as the regularizer sees it: W^T W, or W^T C^-1 W under a kernel or beside features."""
         prior = self.whitened(transposed)
-        return self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
+        gram = self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
+        features = self.features(transposed)
+        return gram if features is None else gram - features.explained(factors.W)
 
     def penalty(self, factors: Factors, frame: Frame) -> float:
         """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""

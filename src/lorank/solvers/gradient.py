@@ -46,6 +46,7 @@ class GradientDescent(Solver):
 
     requires = ("value", "multipliers")
     any_loss = True
+    coupling = ("directions",)
 
     def __init__(self, in_turn: bool = False) -> None:
         self.in_turn = in_turn
@@ -76,7 +77,8 @@ def _descend(problem: FactoredProblem, state: GradientState, block: int, sides: 
     if problem.bias_weight is not None:
         for side, slope in slopes.items():
             padded = now.right if side else now.left
-            slope[:, now.k] += padded.dtype.type(problem.bias_weight) * padded[:, now.k]
+            own = problem.deviations(padded[:, now.k : now.k + 1], side)[:, 0]
+            slope[:, now.k] += padded.dtype.type(problem.bias_weight) * own
     squares = sum(float(np.sum(slope.astype(np.float64) ** 2)) for slope in slopes.values())
     length = state.steps[block]
     for _ in range(MOST_HALVINGS):
@@ -104,16 +106,17 @@ def _gradients(problem: FactoredProblem, factors: Factors, sides: tuple[bool, ..
         slopes = dict(zip((False, True), problem.gradients(factors)))
     else:
         slopes = {side: problem.gradient_left(views[side], side)[0] for side in sides}
-    multipliers = problem.factored.multipliers(problem.gram(factors.left, k), problem.gram(factors.right, k))
+    grams = problem.prior_gram(factors), problem.prior_gram(factors.transposed(), transposed=True)
+    multipliers = problem.factored.multipliers(*grams)
     for side, slope in slopes.items():
-        slope[:, :k] += views[side].W @ multipliers[side].astype(slope.dtype)
+        slope[:, :k] += problem.deviations(views[side].W, side) @ multipliers[side].astype(slope.dtype)
         slope[:, k + problem.biased :] = 0
     return slopes
 
 
 def _evaluate(problem: FactoredProblem, factors: Factors) -> tuple[float, int]:
     """F as the paper writes it, at the factors as they are (not balanced), and the rank."""
-    grams = problem.gram(factors.left, factors.k), problem.gram(factors.right, factors.k)
+    grams = problem.prior_gram(factors), problem.prior_gram(factors.transposed(), transposed=True)
     value = problem.factored.value(*grams) + problem.bias_penalty(factors)
     sigma = np.sqrt(np.abs(np.linalg.eigvals(grams[0] @ grams[1])))
     return problem.loss(factors) + value, effective_rank(sigma)

@@ -1,0 +1,248 @@
+"""Cells of every kind as numbers of one scale, on which a low-rank matrix is fitted, and back.
+
+    numbers      z = (t(x) - mean) / std,  t = identity, log (positive) or logit (bounded); or the normal scores
+                 z = Phi^-1(F(x)) with the column's own distribution function F
+    ordinal      z = E[Z | level], Z standard normal, cut where the levels' frequencies say
+    binary       z = the indicator of the second level, standardised
+    categorical  z = the indicators of all levels, standardised: a block of as many columns
+
+With normal scores this is a Gaussian copula: the joint distribution is that of normal variables, seen through monotone
+functions. What is filled in then never leaves the range of what was observed.
+
+References
+----------
+Hoff, "Extending the rank likelihood for semiparametric copula estimation", Ann. Appl. Statist. 2007.
+Murray et al., "Bayesian Gaussian copula factor models for mixed data", JASA 2013.
+Zhao, Udell, "Missing value imputation for mixed data via Gaussian copula", KDD 2020.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, logit, ndtr, ndtri
+
+from lorank.estimators.columns import Column
+from lorank.types import Array
+
+# An expectation over normal noise is the mean over this many of its quantiles.
+NODES = ndtri((np.arange(16) + 0.5) / 16)
+# How columns of numbers are put on one scale.
+SCALES = ("scores", "standard", "none")
+# How far within its bounds a value of a bounded column is put before the logit, as a part of their distance.
+EDGE = 0.005
+
+
+class Code(ABC):
+    """One column as `width` columns of numbers, and back; `numbers` are those of `Column.numbers`."""
+
+    width = 1
+
+    @abstractmethod
+    def encode(self, numbers: Array) -> Array:
+        """(rows, width) from (rows,); NaN stays NaN."""
+
+    @abstractmethod
+    def expected(self, mean: Array, std: Array) -> Array:
+        """What to fill in where the code is N(mean, std^2), each (rows, width): the expected number, or a level."""
+
+    @abstractmethod
+    def drawn(self, value: Array, uniform: Array) -> Array:
+        """Numbers from drawn values of the code (rows, width); `uniform` (rows,) are for draws of a level."""
+
+    def chances(self, mean: Array, std: Array) -> Array | None:
+        """The probability of each level (rows, levels); None for numbers."""
+        return None
+
+
+@dataclass(frozen=True)
+class Standardised(Code):
+    """(t(x) - mean) / std."""
+
+    kind: str
+    low: float
+    high: float
+    mean: float
+    std: float
+
+    @classmethod
+    def of(cls, column: Column, numbers: Array) -> Standardised:
+        plain = cls(column.kind, column.low, column.high, 0.0, 1.0)
+        t = plain.encode(numbers)[:, 0]
+        t = t[~np.isnan(t)]
+        # A constant column has no scale: its mean is all there is to say of it.
+        return cls(column.kind, column.low, column.high, float(t.mean()) if t.size else 0.0, float(t.std()) or 1.0)
+
+    @classmethod
+    def centred(cls, column: Column, numbers: Array) -> Standardised:
+        """In the column's own unit."""
+        return replace(cls.of(column, numbers), std=1.0)
+
+    def encode(self, numbers: Array) -> Array:
+        t = numbers
+        if self.kind == "positive":
+            t = np.log(numbers)
+        elif self.kind == "bounded":
+            t = logit(EDGE + (1 - 2 * EDGE) * (numbers - self.low) / (self.high - self.low))
+        return ((t - self.mean) / self.std)[:, None]
+
+    def expected(self, mean: Array, std: Array) -> Array:
+        if self.kind not in ("positive", "bounded"):
+            return self.drawn(mean, std)
+        return np.mean([self.drawn(mean + node * std, std) for node in NODES], axis=0)
+
+    def drawn(self, value: Array, uniform: Array) -> Array:
+        t = value[:, 0] * self.std + self.mean
+        if self.kind == "positive":
+            return np.exp(t)
+        if self.kind == "bounded":
+            part = (expit(t) - EDGE) / (1 - 2 * EDGE)
+            return self.low + (self.high - self.low) * np.clip(part, 0.0, 1.0)
+        return t
+
+
+@dataclass(frozen=True)
+class Scores(Code):
+    """Phi^-1(F(x)) at the values that were observed, and straight lines between them."""
+
+    values: Array
+    scores: Array
+
+    @classmethod
+    def of(cls, column: Column, numbers: Array) -> Scores:
+        values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+        if not values.size:
+            return cls(np.zeros(1), np.zeros(1))
+        return cls(values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum()))
+
+    def encode(self, numbers: Array) -> Array:
+        return np.interp(numbers, self.values, self.scores)[:, None]
+
+    def expected(self, mean: Array, std: Array) -> Array:
+        return np.mean([self.drawn(mean + node * std, std) for node in NODES], axis=0)
+
+    def drawn(self, value: Array, uniform: Array) -> Array:
+        return np.interp(value[:, 0], self.scores, self.values)
+
+
+@dataclass(frozen=True)
+class OrdinalScores(Code):
+    """E[Z | level] between the cuts of the levels' frequencies."""
+
+    cuts: Array
+    scores: Array
+
+    @classmethod
+    def of(cls, column: Column, numbers: Array) -> OrdinalScores:
+        assert column.levels is not None
+        counts = np.bincount(numbers[~np.isnan(numbers)].astype(np.int64), minlength=column.levels.size)
+        below = np.cumsum(counts)[:-1] / max(counts.sum(), 1)
+        cuts = ndtri(below)
+        edges = np.concatenate([[-np.inf], cuts, [np.inf]])
+        density = np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi)
+        scores = (density[:-1] - density[1:]) / np.maximum(np.diff(ndtr(edges)), 1e-12)
+        return cls(cuts, scores)
+
+    def encode(self, numbers: Array) -> Array:
+        codes = np.full(numbers.size, np.nan)
+        seen = ~np.isnan(numbers)
+        codes[seen] = self.scores[numbers[seen].astype(np.int64)]
+        return codes[:, None]
+
+    def chances(self, mean: Array, std: Array) -> Array:
+        below = ndtr((self.cuts - mean) / np.maximum(std, 1e-9))
+        return np.diff(below, axis=1, prepend=0.0, append=1.0)
+
+    def expected(self, mean: Array, std: Array) -> Array:
+        """The median level."""
+        return np.asarray(np.searchsorted(self.cuts, mean[:, 0]), np.float64)
+
+    def drawn(self, value: Array, uniform: Array) -> Array:
+        return np.asarray(np.searchsorted(self.cuts, value[:, 0]), np.float64)
+
+
+@dataclass(frozen=True)
+class Indicators(Code):
+    """The indicators of the levels (of the second one alone, if there are two), standardised."""
+
+    means: Array
+    stds: Array
+    levels: int
+
+    @classmethod
+    def of(cls, column: Column, numbers: Array) -> Indicators:
+        assert column.levels is not None
+        levels = column.levels.size
+        shares = np.bincount(numbers[~np.isnan(numbers)].astype(np.int64), minlength=levels)
+        means = shares / max(shares.sum(), 1)
+        means = means[1:] if levels == 2 else means
+        return cls(means, np.sqrt(np.maximum(means * (1 - means), 1e-6)), levels)
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return int(self.means.size)
+
+    def encode(self, numbers: Array) -> Array:
+        first = self.levels - self.width
+        codes = (numbers[:, None] == np.arange(first, self.levels)).astype(np.float64)
+        codes[np.isnan(numbers)] = np.nan
+        return (codes - self.means) / self.stds
+
+    def chances(self, mean: Array, std: Array) -> Array:
+        """The expected indicators, not below a thousandth, brought to the sum of 1."""
+        shares = mean * self.stds + self.means
+        if self.width < self.levels:
+            shares = np.column_stack([1 - shares.sum(axis=1), shares])
+        shares = np.maximum(shares, 1e-3)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def expected(self, mean: Array, std: Array) -> Array:
+        """The most probable level."""
+        return np.asarray(self.chances(mean, std).argmax(axis=1), np.float64)
+
+    def drawn(self, value: Array, uniform: Array) -> Array:
+        below = np.cumsum(self.chances(value, value), axis=1)
+        return np.minimum((below < uniform[:, None]).sum(axis=1), self.levels - 1).astype(np.float64)
+
+
+class Coding:
+    """The codes of all columns, side by side.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    cells : (rows, columns) array
+        As `Layout.cells` gives them.
+    scale : "scores", "standard" or "none"
+        For columns of numbers: normal scores, mean and standard deviation, or the mean alone.
+    """
+
+    def __init__(self, columns: Sequence[Column], cells: Array, scale: str) -> None:
+        numeric = {"scores": Scores.of, "standard": Standardised.of, "none": Standardised.centred}[scale]
+        makers = {"ordinal": OrdinalScores.of, "binary": Indicators.of, "categorical": Indicators.of}
+        self.scale = scale
+        self.codes: list[Code] = [
+            makers.get(column.kind, numeric)(column, cells[:, j]) for j, column in enumerate(columns)
+        ]
+        ends = np.cumsum([code.width for code in self.codes])
+        self.blocks = [slice(int(end) - code.width, int(end)) for code, end in zip(self.codes, ends)]
+        self.width = int(ends[-1])
+
+    def encode(self, cells: Array) -> Array:
+        """(rows, width) from (rows, columns)."""
+        return np.hstack([code.encode(cells[:, j]) for j, code in enumerate(self.codes)])
+
+    def expected(self, mean: Array, std: Array) -> Array:
+        """What to fill in (rows, columns), from means and standard deviations of the codes."""
+        return np.column_stack([code.expected(mean[:, at], std[:, at]) for code, at in zip(self.codes, self.blocks)])
+
+    def drawn(self, values: Array, means: Array, uniforms: Array) -> Array:
+        """Cells (rows, columns) from draws of the codes, with their noise (values) and without it (means)."""
+        columns = []
+        for j, (code, at) in enumerate(zip(self.codes, self.blocks)):
+            source = means if isinstance(code, Indicators) else values
+            columns.append(code.drawn(source[:, at], uniforms[:, j]))
+        return np.column_stack(columns)
