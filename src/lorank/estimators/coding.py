@@ -3,8 +3,7 @@
     numbers      z = (t(x) - mean) / std,  t = identity, log (positive) or logit (bounded); or the normal scores
                  z = Phi^-1(F(x)) with the column's own distribution function F
     ordinal      z = E[Z | level], Z standard normal, cut where the levels' frequencies say
-    binary       z = the indicator of the second level, standardised
-    categorical  z = the indicators of all levels, standardised: a block of as many columns
+    classes      z = the indicators of all levels but the commonest, standardised: a block of as many columns
 
 With normal scores this is a Gaussian copula: the joint distribution is that of normal variables, seen through monotone
 functions. What is filled in then never leaves the range of what was observed.
@@ -73,8 +72,10 @@ class Standardised(Code):
         plain = cls(column.kind, column.low, column.high, 0.0, 1.0)
         t = plain.encode(numbers)[:, 0]
         t = t[~np.isnan(t)]
+        if not t.size:
+            return plain
         # A constant column has no scale: its mean is all there is to say of it.
-        return cls(column.kind, column.low, column.high, float(t.mean()) if t.size else 0.0, float(t.std()) or 1.0)
+        return replace(plain, mean=float(t.mean()), std=float(t.std()) or 1.0)
 
     @classmethod
     def centred(cls, column: Column, numbers: Array) -> Standardised:
@@ -166,36 +167,38 @@ class OrdinalScores(Code):
 
 @dataclass(frozen=True)
 class Indicators(Code):
-    """The indicators of the levels (of the second one alone, if there are two), standardised."""
+    """The indicators of all levels but the commonest, standardised.
+
+    All of them together would have the sum 1, and a model that finds this out takes the noise for zero.
+    """
 
     means: Array
     stds: Array
-    levels: int
+    kept: Array
 
     @classmethod
     def of(cls, column: Column, numbers: Array) -> Indicators:
         assert column.levels is not None
-        levels = column.levels.size
-        shares = np.bincount(numbers[~np.isnan(numbers)].astype(np.int64), minlength=levels)
-        means = shares / max(shares.sum(), 1)
-        means = means[1:] if levels == 2 else means
-        return cls(means, np.sqrt(np.maximum(means * (1 - means), 1e-6)), levels)
+        counts = np.bincount(numbers[~np.isnan(numbers)].astype(np.int64), minlength=column.levels.size)
+        shares = counts / max(counts.sum(), 1)
+        kept = np.delete(np.arange(shares.size), counts.argmax()) if shares.size > 1 else np.arange(1)
+        return cls(shares, np.sqrt(np.maximum(shares * (1 - shares), 1e-6)), kept)
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        return int(self.means.size)
+        return int(self.kept.size)
 
     def encode(self, numbers: Array) -> Array:
-        first = self.levels - self.width
-        codes = (numbers[:, None] == np.arange(first, self.levels)).astype(np.float64)
+        codes = (numbers[:, None] == self.kept).astype(np.float64)
         codes[np.isnan(numbers)] = np.nan
-        return (codes - self.means) / self.stds
+        return np.asarray((codes - self.means[self.kept]) / self.stds[self.kept])
 
     def chances(self, mean: Array, std: Array) -> Array:
         """The expected indicators, not below a thousandth, brought to the sum of 1."""
-        shares = mean * self.stds + self.means
-        if self.width < self.levels:
-            shares = np.column_stack([1 - shares.sum(axis=1), shares])
+        shares = np.zeros((len(mean), self.means.size))
+        shares[:, self.kept] = mean * self.stds[self.kept] + self.means[self.kept]
+        if self.means.size > 1:
+            shares[:, np.setdiff1d(np.arange(self.means.size), self.kept)] = 1 - shares.sum(axis=1, keepdims=True)
         shares = np.maximum(shares, 1e-3)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
@@ -205,7 +208,7 @@ class Indicators(Code):
 
     def drawn(self, value: Array, uniform: Array) -> Array:
         below = np.cumsum(self.chances(value, value), axis=1)
-        return np.minimum((below < uniform[:, None]).sum(axis=1), self.levels - 1).astype(np.float64)
+        return np.minimum((below < uniform[:, None]).sum(axis=1), self.means.size - 1).astype(np.float64)
 
 
 class Coding:

@@ -35,7 +35,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Width of the factors. For the sampler "auto" is one less than the number of columns, at most 30.
+        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and a half
+        and a quarter of that.
     lam, theta : float or "auto"
         Of the method, as for MatrixCompletion, in units of standardised columns; not for the sampler.
     method : str or Method
@@ -62,7 +63,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     coding_ : Coding
         How cells became numbers on one scale, and back.
     errors_ : dict
-        Errors on held-out cells of what was compared, as parts of that of column means.
+        Errors on held-out cells of what was compared, as parts of those of column means.
     center_, scale_ : arrays
         Mean and standard deviation of each column of numbers. A column without any cell is filled with 0.
     """
@@ -112,10 +113,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
         scales = [self.scale] if self.scale != AUTO else ["scores", "standard"] if method.samples else ["standard"]
         chosen, self.errors_ = scales[0], {}
-        if self.method == AUTO and filling.automatic:
-            chosen, self.errors_ = cross_validated(filling, columns, cells, scales)
-        elif len(scales) > 1:
-            chosen, self.errors_ = cross_validated(filling, columns, cells, scales, mean=False)
+        by_itself = self.method == AUTO and filling.automatic
+        if by_itself or len(scales) > 1:
+            chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, mean=by_itself)
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard")
         self.model_ = filling.fit(self.coding_.encode(cells)) if chosen in SCALES else None
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_

@@ -126,7 +126,7 @@ def cells(column: Any) -> Any:
         return _floats(column)
     if column.is_null().all():
         return np.full(len(column), np.nan)
-    return column.to_list()
+    return [None if missing else cell for cell, missing in zip(column.to_list(), column.is_null().to_list())]
 
 
 def replaced(frame: Any, changes: dict[Any, tuple[Array, Any]]) -> Any:

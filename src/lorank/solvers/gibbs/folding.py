@@ -14,14 +14,20 @@ from lorank.types import Array
 
 
 def fold_in(
-    posterior: Posterior, observations: Observations, axis: int, workers: kernels.Workers, apart: bool = True
+    posterior: Posterior,
+    observations: Observations,
+    axis: int,
+    workers: kernels.Workers,
+    apart: bool = True,
+    floor: float = 0.0,
 ) -> Posterior:
     """The posterior of new rows (axis 0) beside the columns, or of new columns (axis 1) beside the rows.
 
     In each draw a new line is expected to be as the lines of its side are, N(mean, covariance) of that draw, and its
     noise to be that of a usual line. Values on a scale are taken for the latent ones, whose unit is about theirs.
     With apart=False all lines are drawn by the same random numbers: the spread of each is then the same wherever it
-    stands, and draws of different lines are not independent.
+    stands, and draws of different lines are not independent. `floor` is a lower bound on the noise's variance in the
+    regressions: few columns may be fitted exactly, and float32 cannot solve what follows.
     """
     k, width, draws = posterior.summary.k, posterior.width, posterior.draws
     biased, new = width > k, observations.shape[axis]
@@ -35,7 +41,7 @@ def fold_in(
         if axis == 1:
             factors, noise = factors.transposed(), noise[::-1]
         usual = float(1 / np.mean(1 / noise[0]))
-        mean, draw = _regress(lines, factors, usual, noise[1], s, apart, workers)
+        mean, draw = _regress(lines, factors, usual, np.maximum(noise[1], np.float32(floor / usual)), s, apart, workers)
         variances[:, s] = usual / (draws if axis == 0 else 1)
         at = slice(s * width, s * width + k)
         means[:, at], drawn[:, at] = mean[:, :k], draw[:, :k]
