@@ -187,6 +187,15 @@ def test_the_verdict_is_counted():
     )
 
 
+def test_printed_algorithms_stand_beside_the_papers_numbers_and_count_once():
+    suite = FULL["synthetic"]
+    rows = [*ROWS, *(row("nnfn-gradient", seed, 0.0197, 0.08) for seed in range(3))]
+    lines = {line.method: line for line in summarise(suite, rows)["synthetic-500"]}
+    assert lines["nnfn-gradient"].published == PUBLISHED["synthetic-500"]["nnfn"]
+    said = verdict([(suite, summarise(suite, rows))], rows)
+    assert said[1].startswith("Of the 2 errors")
+
+
 def test_both_ranks_are_told():
     rows = [
         row("nnfn", 0, 0.02, 0.1) | {"rank": 5, "numerical_rank": 20},

@@ -72,15 +72,15 @@ class FolderProblem(BlockProblem):
 
     @cached_property
     def mean(self) -> float:
-        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.nnz
+        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.total
 
     @cached_property
-    def nnz(self) -> int:
-        """Entries to learn from."""
-        return int(self.counts(False).sum())
+    def total(self) -> float:
+        """Entries to learn from; what they weigh together, where there are weights."""
+        return float(self.counts(False).sum())
 
     def spread(self, offset: float) -> float:
-        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.nnz
+        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.total
 
     def counts(self, transposed: bool) -> Array:
         return self.engine.run(COLS if transposed else ROWS, "counts")[0]

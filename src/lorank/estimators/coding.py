@@ -68,19 +68,20 @@ class Standardised(Code):
     std: float
 
     @classmethod
-    def of(cls, column: Column, numbers: Array) -> Standardised:
+    def of(cls, column: Column, numbers: Array, weights: Array) -> Standardised:
         plain = cls(column.kind, column.low, column.high, 0.0, 1.0)
-        t = plain.encode(numbers)[:, 0]
-        t = t[~np.isnan(t)]
-        if not t.size:
+        seen = ~np.isnan(numbers)
+        if not seen.any():
             return plain
+        t, mass = plain.encode(numbers[seen])[:, 0], weights[seen]
+        mean = float(np.average(t, weights=mass))
         # A constant column has no scale: its mean is all there is to say of it.
-        return replace(plain, mean=float(t.mean()), std=float(t.std()) or 1.0)
+        return replace(plain, mean=mean, std=float(np.sqrt(np.average((t - mean) ** 2, weights=mass))) or 1.0)
 
     @classmethod
-    def centred(cls, column: Column, numbers: Array) -> Standardised:
+    def centred(cls, column: Column, numbers: Array, weights: Array) -> Standardised:
         """In the column's own unit."""
-        return replace(cls.of(column, numbers), std=1.0)
+        return replace(cls.of(column, numbers, weights), std=1.0)
 
     def encode(self, numbers: Array) -> Array:
         t = numbers
@@ -113,10 +114,12 @@ class Scores(Code):
     scores: Array
 
     @classmethod
-    def of(cls, column: Column, numbers: Array) -> Scores:
-        values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
-        if not values.size:
+    def of(cls, column: Column, numbers: Array, weights: Array) -> Scores:
+        seen = ~np.isnan(numbers)
+        if not seen.any():
             return cls(np.zeros(1), np.zeros(1))
+        values, which = np.unique(numbers[seen], return_inverse=True)
+        counts = np.bincount(which, weights[seen])
         return cls(values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum()))
 
     def encode(self, numbers: Array) -> Array:
@@ -137,10 +140,9 @@ class OrdinalScores(Code):
     scores: Array
 
     @classmethod
-    def of(cls, column: Column, numbers: Array) -> OrdinalScores:
-        assert column.levels is not None
-        counts = np.bincount(numbers[~np.isnan(numbers)].astype(np.int64), minlength=column.levels.size)
-        below = np.cumsum(counts)[:-1] / max(counts.sum(), 1)
+    def of(cls, column: Column, numbers: Array, weights: Array) -> OrdinalScores:
+        counts = _counts(column, numbers, weights)
+        below = np.cumsum(counts)[:-1] / (counts.sum() or 1.0)
         cuts = ndtri(below)
         edges = np.concatenate([[-np.inf], cuts, [np.inf]])
         density = np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi)
@@ -177,10 +179,9 @@ class Indicators(Code):
     kept: Array
 
     @classmethod
-    def of(cls, column: Column, numbers: Array) -> Indicators:
-        assert column.levels is not None
-        counts = np.bincount(numbers[~np.isnan(numbers)].astype(np.int64), minlength=column.levels.size)
-        shares = counts / max(counts.sum(), 1)
+    def of(cls, column: Column, numbers: Array, weights: Array) -> Indicators:
+        counts = _counts(column, numbers, weights)
+        shares = counts / (counts.sum() or 1.0)
         kept = np.delete(np.arange(shares.size), counts.argmax()) if shares.size > 1 else np.arange(1)
         return cls(shares, np.sqrt(np.maximum(shares * (1 - shares), 1e-6)), kept)
 
@@ -211,6 +212,13 @@ class Indicators(Code):
         return np.minimum((below < uniform[:, None]).sum(axis=1), self.means.size - 1).astype(np.float64)
 
 
+def _counts(column: Column, numbers: Array, weights: Array) -> Array:
+    """How often each level was seen."""
+    assert column.levels is not None
+    seen = ~np.isnan(numbers)
+    return np.bincount(numbers[seen].astype(np.int64), weights[seen], minlength=column.levels.size)
+
+
 class Coding:
     """The codes of all columns, side by side.
 
@@ -221,14 +229,17 @@ class Coding:
         As `Layout.cells` gives them.
     scale : "scores", "standard" or "none"
         For columns of numbers: normal scores, mean and standard deviation, or the mean alone.
+    weights : (rows,) array, optional
+        How much each row counts.
     """
 
-    def __init__(self, columns: Sequence[Column], cells: Array, scale: str) -> None:
+    def __init__(self, columns: Sequence[Column], cells: Array, scale: str, weights: Array | None = None) -> None:
+        mass = np.ones(len(cells)) if weights is None else weights
         numeric = {"scores": Scores.of, "standard": Standardised.of, "none": Standardised.centred}[scale]
         makers = {"ordinal": OrdinalScores.of, "binary": Indicators.of, "categorical": Indicators.of}
         self.scale = scale
         self.codes: list[Code] = [
-            makers.get(column.kind, numeric)(column, cells[:, j]) for j, column in enumerate(columns)
+            makers.get(column.kind, numeric)(column, cells[:, j], mass) for j, column in enumerate(columns)
         ]
         ends = np.cumsum([code.width for code in self.codes])
         self.blocks = [slice(int(end) - code.width, int(end)) for code, end in zip(self.codes, ends)]

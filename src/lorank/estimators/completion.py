@@ -180,6 +180,7 @@ class MatrixCompletion(ModelEstimator):
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         validation: Any = None,
         start: MatrixCompletion | Model | None = None,
         callbacks: Sequence[Callback] = (),
@@ -193,6 +194,9 @@ class MatrixCompletion(ModelEstimator):
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
         y : ignored
             There for scikit-learn, whose tools pass it.
+        sample_weight : weights of the entries, optional
+            An entry of weight c counts as if it were there c times: 1 / variance of its error, where that is known. Of
+            a matrix in its shape, else one for each entry in its order; one of weight 0 is not observed.
         validation : the same as X, or a fraction of X to hold out, optional
             Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
             what is "auto", and makes intervals possible.
@@ -211,7 +215,7 @@ class MatrixCompletion(ModelEstimator):
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
         asked = self._asked()
-        observations = observe(X).astype(self.dtype)
+        observations = observe(X, sample_weight).astype(self.dtype)
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
@@ -280,7 +284,7 @@ class MatrixCompletion(ModelEstimator):
             col_ids=observations.col_ids,
             observations=observations,
             entries=observations.nnz,
-            mean=float(values.mean(dtype=np.float64)),
+            mean=observations.mean,
             range=(float(values.min()), float(values.max())),
             calibration=calibration,
             trials=tuple(trials.rows()),

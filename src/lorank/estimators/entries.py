@@ -73,10 +73,10 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.dtype = dtype
 
-    def fit(self, X: Any, y: npt.ArrayLike) -> EntryRegressor:
+    def fit(self, X: Any, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> EntryRegressor:
         """Fit values y (n,) at the pairs X (n, 2): an array, a list of pairs, or a frame with two columns."""
         rows, cols = _pairs(X)
-        observations = Observations.from_ids(rows, cols, y)
+        observations = Observations.from_ids(rows, cols, y, sample_weight)
         rank = self.rank if isinstance(self.rank, str) else min(self.rank, *observations.shape)
         params = {**self.get_params(), "rank": rank}
         self.model_ = MatrixCompletion(**params).fit(observations)

@@ -77,14 +77,14 @@ class Filling:
         return self.rank in (AUTO, None) and self.lam == AUTO and self.theta is None
 
     def ranks(self, width: int, rows: int) -> tuple[int | str, ...]:
-        """What is tried as rank: the one that is given, or for the sampler almost all columns, a half and a quarter."""
+        """What is tried as rank: the one that is given, or for the sampler almost all columns, or half of them."""
         if self.rank not in (AUTO, None) or not self.method.samples:
             return (AUTO if self.rank is None else self.rank,)
         most = max(1, min(width - 1, rows - 1, MOST_RANK))
-        return tuple(dict.fromkeys((most, max(1, most // 2), max(1, most // 4))))
+        return tuple(dict.fromkeys((most, max(1, most // 2))))
 
-    def fit(self, codes: Array) -> MatrixCompletion:
-        """The model of a matrix of codes, NaN where a cell is missing."""
+    def fit(self, codes: Array, weights: Array | None = None) -> MatrixCompletion:
+        """The model of a matrix of codes, NaN where a cell is missing; `weights` (rows,) say how much rows count."""
         m, n = codes.shape
         rank: Any = self.ranks(n, m)[0]
         estimator = MatrixCompletion(
@@ -97,7 +97,8 @@ class Filling:
             random_state=self.seed,
             n_jobs=self.n_jobs,
         )
-        return estimator.fit(codes)
+        each = None if weights is None else np.broadcast_to(weights[:, None], codes.shape)
+        return estimator.fit(codes, sample_weight=each)
 
     def expected(self, coding: Coding, model: MatrixCompletion, cells: Array) -> Array:
         """What to fill in, at all cells that are missing (elsewhere anything)."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from lorank import registry
 from lorank.errors import InputError
@@ -35,8 +35,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and a half
-        and a quarter of that.
+        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and half of that.
     lam, theta : float or "auto"
         Of the method, as for MatrixCompletion, in units of standardised columns; not for the sampler.
     method : str or Method
@@ -58,6 +57,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     model_ : MatrixCompletion or None
         Fitted on the codes of the cells; None if column means are filled in.
+    method_ : Method
+        The one that was used.
     layout_ : Layout
         The columns and their kinds.
     coding_ : Coding
@@ -94,14 +95,20 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> LowRankImputer:
-        """Learn how columns depend on each other."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LowRankImputer:
+        """Learn how columns depend on each other; sample_weight (rows,) says how much each row counts.
+
+        The sampler takes no weights: with them "auto" is "nnfn".
+        """
         X = self._read(X, reset=True)
-        method = self._method()
+        weights = None if sample_weight is None else np.asarray(_check_sample_weight(sample_weight, X), np.float64)
+        self.method_ = method = self._method(weights is not None)
         if self.scale not in (AUTO, *SCALES):
             raise InputError(f"scale must be one of auto, {', '.join(SCALES)}; got {self.scale!r}.")
         self.layout_ = Layout.of(X, self.kinds)
         columns, cells = self._columns, self.layout_.cells(X)
+        if weights is not None:
+            cells, weights = cells[weights > 0], weights[weights > 0]
         if np.isnan(cells).all():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
         self.table_ = X
@@ -113,11 +120,11 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
         scales = [self.scale] if self.scale != AUTO else ["scores", "standard"] if method.samples else ["standard"]
         chosen, self.errors_ = scales[0], {}
-        by_itself = self.method == AUTO and filling.automatic
+        by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic and weights is None
         if by_itself or len(scales) > 1:
             chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, mean=by_itself)
-        self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard")
-        self.model_ = filling.fit(self.coding_.encode(cells)) if chosen in SCALES else None
+        self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
+        self.model_ = filling.fit(self.coding_.encode(cells), weights) if chosen in SCALES else None
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
@@ -169,9 +176,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _columns(self) -> list[Column]:
         return [self.layout_.columns[j] for j in self.layout_.used]
 
-    def _method(self) -> registry.Method:
-        if self.method == AUTO:
-            given = self.lam != AUTO or self.theta is not None
+    def _method(self, weighted: bool) -> registry.Method:
+        if isinstance(self.method, str) and self.method == AUTO:
+            given = weighted or self.lam != AUTO or self.theta is not None
             return registry.find("nnfn" if given else "bpmf")
         method = registry.find(self.method)
         if not method.folds_in:
@@ -180,13 +187,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Filling(self._method(), self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+        return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
 
     def _sampled(self, X: Any, what: str) -> tuple[Any, Array, MatrixCompletion]:
         check_is_fitted(self)
         X = self.table_ if X is None else self._read(X, reset=False)
         if self.model_ is None or self.model_.model_.posterior is None:
-            why = "column means were filled in" if self.model_ is None else f"not {self._method().name!r}"
+            why = "column means were filled in" if self.model_ is None else f"not {self.method_.name!r}"
             raise InputError(f"{what} needs the sampler, method='bpmf'; {why}.")
         return X, self.layout_.cells(X), self.model_
 

@@ -53,7 +53,7 @@ def checkpoint_of(
 
 
 def _checksum(observations: Observations) -> int:
-    return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
+    return crc32(*(array.data for array in observations.by_row.arrays if array is not None))
 
 
 def build_problem(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lorank.experiments.methods import REFERENCE
+from lorank.experiments.methods import BESIDE, REFERENCE
 from lorank.experiments.published import PUBLISHED, Published
 from lorank.experiments.records import OUT_OF_TIME, Row
 from lorank.experiments.settings import Dataset, Suite
@@ -136,7 +136,7 @@ def _line(dataset: Dataset, method: str, label: str, rows: list[Row]) -> Line:
         limited_fits=sum(row.get("solver_status") in LIMITS for row in rows),
         parameters=next((row["parameters"] for row in rows if row.get("parameters")), {}),
         reasons=tuple(dict.fromkeys(row["reason"] for row in rows if row["reason"])),
-        published=PUBLISHED.get(dataset.published or dataset.name, {}).get(method),
+        published=PUBLISHED.get(dataset.published or dataset.name, {}).get(BESIDE.get(method, method)),
     )
 
 

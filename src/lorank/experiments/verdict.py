@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lorank.experiments.findings import NEAR_FLOOR, NOTABLE, order_of
-from lorank.experiments.methods import REFERENCE
+from lorank.experiments.methods import BESIDE, REFERENCE
 from lorank.experiments.records import Row
 from lorank.experiments.report_tables import written
 from lorank.experiments.settings import Suite
@@ -13,7 +13,14 @@ from lorank.experiments.statistics import Line
 
 Summaries = Sequence[tuple[Suite, Mapping[str, list[Line]]]]
 # Lines that the paper compares in speed: those it finds no faster, and the one that they are compared with.
-SPEED = ((("factored-nuclear",), "nnfn"), (("nnfn-prox",), "nnfn"), (("capped-l1", "lsp", "mcp"), "nnfn-prox"))
+SPEED = (
+    (("factored-nuclear-gradient",), "nnfn-gradient"),
+    (("nnfn-prox-plain",), "nnfn-gradient"),
+    (("capped-l1-plain", "lsp-plain", "mcp-plain"), "nnfn-prox-plain"),
+    (("factored-nuclear",), "nnfn"),
+    (("nnfn-prox",), "nnfn"),
+    (("capped-l1", "lsp", "mcp"), "nnfn-prox"),
+)
 
 
 def verdict(summaries: Summaries, rows: Sequence[Row]) -> list[str]:
@@ -39,7 +46,7 @@ def _pairs(summaries: Summaries) -> list[tuple[str, Line]]:
         for dataset in suite.datasets
         if dataset.published is None
         for line in summary.get(dataset.name, [])
-        if line.error_ratio is not None
+        if line.error_ratio is not None and line.method not in BESIDE
     ]
 
 

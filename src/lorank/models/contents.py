@@ -179,8 +179,9 @@ class Contents:
         if seen is not None and isinstance(seen.values, UnknownValues):
             seen = None
         elif seen is not None:
-            pointers, cols, values = (np.asarray(part) for part in vars(seen.by_row).values())
-            seen = Observations(self.shape, checked_lines(pointers, cols, values, self.shape, factors.dtype), *sides)
+            pointers, cols, values, *weights = (np.asarray(part) for part in seen.by_row.arrays if part is not None)
+            lines = checked_lines(pointers, cols, values, self.shape, factors.dtype, *weights)
+            seen = Observations(self.shape, lines, *sides)
         result = replace(self.result, factors=factors.loaded())
         return replace(self, result=result, row_ids=sides[0], col_ids=sides[1], observations=seen)
 

@@ -106,12 +106,15 @@ def check_finite(values: Array) -> None:
         raise InputError("The data holds infinity; replace it by a number, or by NaN where the value is unknown.")
 
 
-def check_lines(pointers: Array, indices: Array, values: Array, shape: tuple[int, int]) -> None:
+def check_lines(
+    pointers: Array, indices: Array, values: Array, shape: tuple[int, int], weights: Array | None = None
+) -> None:
     """Refuse compressed lines that are not the rows of a matrix of this shape, with their columns ascending."""
     for array, kinds, what in (
         (pointers, (np.int64,), "pointers"),
         (indices, (np.int32, np.int64), "indices"),
         (values, (np.float32, np.float64), "values"),
+        (values if weights is None else weights, (values.dtype,), "weights"),
     ):
         if array.ndim != 1 or array.dtype not in kinds or not array.dtype.isnative or not array.flags.c_contiguous:
             needed = " or ".join(np.dtype(kind).name for kind in kinds)
@@ -124,6 +127,8 @@ def check_lines(pointers: Array, indices: Array, values: Array, shape: tuple[int
             f"{shape[0]} lines need {shape[0] + 1} pointers and as many indices as values; there are {pointers.size}, "
             f"{indices.size} and {values.size}."
         )
+    if weights is not None and weights.size != values.size:
+        raise InputError(f"Every value needs a weight; there are {values.size} values and {weights.size} weights.")
     wrong = kernels.first_wrong_line(pointers, indices, shape[1])
     if wrong >= 0:
         raise InputError(

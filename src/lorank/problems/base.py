@@ -88,27 +88,30 @@ class BaseProblem:
 
     @cached_property
     def mean(self) -> float:
-        """Mean of the observed values."""
-        return float(self.observations.values.mean(dtype=np.float64))
+        """Mean of the observed values, weighted where there are weights."""
+        return self.observations.mean
 
     @cached_property
     def density(self) -> float:
         """The part of the entries that were observed."""
         m, n = self.observations.shape
-        return float(self.counts(False).sum(dtype=np.int64)) / (m * n)
+        return float(self.counts(False).sum()) / (m * n)
 
     def spread(self, offset: float) -> float:
         """Mean distance of the observed values from an offset."""
-        values = self.observations.values
-        return float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64))
+        values, weights = self.observations.values, self.observations.weights
+        distances = np.abs(values - values.dtype.type(offset))
+        if weights is None:
+            return float(np.mean(distances, dtype=np.float64))
+        return float(np.average(distances.astype(np.float64), weights=weights))
 
     def lines(self, transposed: bool) -> Lines:
         """The rows, or the columns when transposed."""
         return self.observations.by_col if transposed else self.observations.by_row
 
     def counts(self, transposed: bool) -> Array:
-        """Entries in each row, or in each column."""
-        return np.diff(self.lines(transposed).pointers)
+        """Entries in each row, or in each column; what they weigh together, where there are weights."""
+        return self.lines(transposed).totals()
 
     def fractions(self, transposed: bool) -> Array:
         """How much of each row (column when transposed) was observed."""
@@ -142,15 +145,22 @@ class BaseProblem:
         """Whether the loss is the squared one, which needs no working values."""
         return self.pointwise == SQUARED
 
+    @cached_property
+    def curvature(self) -> float:
+        """A bound on the second derivative of an entry's loss, its weight included."""
+        weights = self.observations.weights
+        return self.pointwise.curvature * (1.0 if weights is None else float(weights.max(initial=0.0)))
+
     def loss(self, factors: Factors) -> float:
-        """The sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
-        x = factors.predict(self.observations.rows, self.observations.cols, self.workers)
-        return self.pointwise.value(x, self.observations.values)
+        """The weighted sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
+        seen = self.observations
+        x = factors.predict(seen.rows, seen.cols, self.workers)
+        return self.pointwise.value(x, seen.values, *_given(seen.weights))
 
     def error(self, factors: Factors, held_out: Observations) -> float:
         """The error on other observations: root mean square, or what the loss says instead."""
         x = factors.predict(held_out.rows, held_out.cols, self.workers)
-        return self.pointwise.error(x, held_out.values)
+        return self.pointwise.error(x, held_out.values, *_given(held_out.weights))
 
     # Biases.
 
@@ -264,3 +274,8 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
+
+
+def _given(weights: Array | None) -> tuple[Array, ...]:
+    """Weights as an argument where there are any: a loss of one's own need not know them otherwise."""
+    return () if weights is None else (weights,)

@@ -35,13 +35,13 @@ class FactoredProblem(BaseProblem):
     ) -> tuple[Array, float]:
         """The left factor (padded, with its biases) that solves the regressions on the right one; and the loss there.
 
-        Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull, with ridge and pull k x k.
+        Row i: (H_i^T C_i H_i + ridge) w_i = H_i^T C_i o_i + w_i^old pull, with ridge and pull k x k and the weights
+        C_i = diag(c_ij) of its entries.
         """
         full, drag = self.line_terms(factors, ridge, pull, transposed)
         lines = self._working(factors, transposed)
-        entries, k = (lines.pointers, lines.indices, lines.values), factors.k
         left, loss = kernels.solve_lines(
-            *entries, factors.right, k, self.biased, factors.offset, full, drag, self.workers
+            *lines.arrays, factors.right, factors.k, self.biased, factors.offset, full, drag, self.workers
         )
         return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
 
@@ -83,8 +83,7 @@ class FactoredProblem(BaseProblem):
         lines = self._working(factors, transposed)
         k, dtype = factors.k, factors.dtype
         out, loss = kernels.aligned_zeros(factors.left.shape, dtype), np.empty(len(factors.left))
-        entries = (lines.pointers, lines.indices, lines.values)
-        args = (*entries, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
+        args = (*lines.arrays, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
         self.workers.run(kernels.gradient_lines, lines.pointers, *args, work_per_entry=2 * k)
         if self.squared:
             return out, float(loss.sum())
@@ -97,7 +96,7 @@ class FactoredProblem(BaseProblem):
         transposed = len(factors.right) > len(factors.left)
         view = factors.transposed() if transposed else factors
         lines = self._working(view, transposed)
-        args = (lines.pointers, lines.indices, lines.values, view.right, view.left, view.k, self.biased, view.offset)
+        args = (*lines.arrays, view.right, view.left, view.k, self.biased, view.offset)
         left, right, _ = kernels.gradient_both(*args, self.workers)
         if not self.squared:
             left *= left.dtype.type(self.pointwise.curvature)

@@ -53,8 +53,8 @@ class GradientDescent(Solver):
 
     def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> GradientState:
         factors = start if start is not None else problem.random_start(seed)
-        # 1 / (largest number of observations on a line) is the scale of the curvature of the loss.
-        most = [int(np.diff(problem.lines(side).pointers).max()) for side in (False, True)]
+        # 1 / (largest number of observations on a line, weighted) is the scale of the curvature of the loss.
+        most = [float(problem.counts(side).max()) for side in (False, True)]
         steps = tuple(1.0 / count for count in (most if self.in_turn else [max(most)]))
         return GradientState(factors, *_evaluate(problem, factors), steps)
 
@@ -88,7 +88,7 @@ def _descend(problem: FactoredProblem, state: GradientState, block: int, sides: 
             left=now.left - amount * slopes[False] if False in sides else now.left,
             right=now.right - amount * slopes[True] if True in sides else now.right,
             # The offset is one number for all entries: its curvature is their count. It shrinks with the rest.
-            offset=now.offset - min(1.0, length / state.steps[block]) * offset / problem.observations.nnz,
+            offset=now.offset - min(1.0, length / state.steps[block]) * offset / problem.counts(False).sum(),
         )
         objective, rank = _evaluate(problem, moved)
         if not objective > state.objective - SUFFICIENT * length * squares:

@@ -94,7 +94,7 @@ def _proximal(problem: FactoredProblem, factors: Factors, which: int) -> Factors
     regularizer = cast(GroupSparse, problem.regularizer)
     k = factors.k
     slope, _ = problem.gradient_left(factors, transposed=bool(which))
-    curvature = problem.pointwise.curvature * float(np.linalg.eigvalsh(problem.gram(factors.right, k))[-1])
+    curvature = problem.curvature * float(np.linalg.eigvalsh(problem.gram(factors.right, k))[-1])
     if not curvature > 0:
         return factors
     moved = factors.W - slope[:, :k] / factors.dtype.type(curvature)
