@@ -49,8 +49,12 @@ class Code(ABC):
         """What to fill in where the code is N(mean, std^2), each (rows, width): the expected number, or a level."""
 
     @abstractmethod
-    def drawn(self, value: Array, uniform: Array) -> Array:
-        """Numbers from drawn values of the code (rows, width); `uniform` (rows,) are for draws of a level."""
+    def number(self, value: Array) -> Array:
+        """The numbers (rows,) that values of the code (rows, width) stand for."""
+
+    def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array) -> Array:
+        """Draws of numbers where the code is N(mean, std^2), from standard normal and uniform ones."""
+        return self.number(mean + std * normal)
 
     def chances(self, mean: Array, std: Array) -> Array | None:
         """The probability of each level (rows, levels); None for numbers."""
@@ -93,10 +97,10 @@ class Standardised(Code):
 
     def expected(self, mean: Array, std: Array) -> Array:
         if self.kind not in ("positive", "bounded"):
-            return self.drawn(mean, std)
-        return np.mean([self.drawn(mean + node * std, std) for node in NODES], axis=0)
+            return self.number(mean)
+        return np.mean([self.number(mean + node * std) for node in NODES], axis=0)
 
-    def drawn(self, value: Array, uniform: Array) -> Array:
+    def number(self, value: Array) -> Array:
         t = value[:, 0] * self.std + self.mean
         if self.kind == "positive":
             return np.exp(t)
@@ -126,9 +130,9 @@ class Scores(Code):
         return np.interp(numbers, self.values, self.scores)[:, None]
 
     def expected(self, mean: Array, std: Array) -> Array:
-        return np.mean([self.drawn(mean + node * std, std) for node in NODES], axis=0)
+        return np.mean([self.number(mean + node * std) for node in NODES], axis=0)
 
-    def drawn(self, value: Array, uniform: Array) -> Array:
+    def number(self, value: Array) -> Array:
         return np.interp(value[:, 0], self.scores, self.values)
 
 
@@ -163,7 +167,7 @@ class OrdinalScores(Code):
         """The median level."""
         return np.asarray(np.searchsorted(self.cuts, mean[:, 0]), np.float64)
 
-    def drawn(self, value: Array, uniform: Array) -> Array:
+    def number(self, value: Array) -> Array:
         return np.asarray(np.searchsorted(self.cuts, value[:, 0]), np.float64)
 
 
@@ -195,21 +199,38 @@ class Indicators(Code):
         return np.asarray((codes - self.means[self.kept]) / self.stds[self.kept])
 
     def chances(self, mean: Array, std: Array) -> Array:
-        """The expected indicators, not below a thousandth, brought to the sum of 1."""
-        shares = np.zeros((len(mean), self.means.size))
-        shares[:, self.kept] = mean * self.stds[self.kept] + self.means[self.kept]
-        if self.means.size > 1:
-            shares[:, np.setdiff1d(np.arange(self.means.size), self.kept)] = 1 - shares.sum(axis=1, keepdims=True)
-        shares = np.maximum(shares, 1e-3)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        """The probability that an indicator, normal around what is expected, is above 1/2; brought to the sum of 1.
+
+        Expected indicators themselves are too cautious where classes lie well apart.
+        """
+        shares = self._indicators(mean)
+        widths = np.zeros(shares.shape)
+        widths[:, self.kept] = std * self.stds[self.kept]
+        widths[:, self._left_out] = np.sqrt((widths**2).sum(axis=1, keepdims=True))
+        chances = np.maximum(ndtr((shares - 0.5) / np.maximum(widths, 1e-9)), 1e-3)
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
     def expected(self, mean: Array, std: Array) -> Array:
         """The most probable level."""
-        return np.asarray(self.chances(mean, std).argmax(axis=1), np.float64)
+        return self.number(mean)
 
-    def drawn(self, value: Array, uniform: Array) -> Array:
-        below = np.cumsum(self.chances(value, value), axis=1)
+    def number(self, value: Array) -> Array:
+        return np.asarray(self._indicators(value).argmax(axis=1), np.float64)
+
+    def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array) -> Array:
+        below = np.cumsum(self.chances(mean, std), axis=1)
         return np.minimum((below < uniform[:, None]).sum(axis=1), self.means.size - 1).astype(np.float64)
+
+    @property
+    def _left_out(self) -> Array:
+        return np.setdiff1d(np.arange(self.means.size), self.kept)
+
+    def _indicators(self, values: Array) -> Array:
+        """All indicators (rows, levels), whose sum is 1."""
+        shares = np.zeros((len(values), self.means.size))
+        shares[:, self.kept] = values * self.stds[self.kept] + self.means[self.kept]
+        shares[:, self._left_out] = 1 - shares.sum(axis=1, keepdims=True)
+        return shares
 
 
 def _counts(column: Column, numbers: Array, weights: Array) -> Array:
@@ -253,10 +274,12 @@ class Coding:
         """What to fill in (rows, columns), from means and standard deviations of the codes."""
         return np.column_stack([code.expected(mean[:, at], std[:, at]) for code, at in zip(self.codes, self.blocks)])
 
-    def drawn(self, values: Array, means: Array, uniforms: Array) -> Array:
-        """Cells (rows, columns) from draws of the codes, with their noise (values) and without it (means)."""
-        columns = []
-        for j, (code, at) in enumerate(zip(self.codes, self.blocks)):
-            source = means if isinstance(code, Indicators) else values
-            columns.append(code.drawn(source[:, at], uniforms[:, j]))
-        return np.column_stack(columns)
+    def drawn(self, mean: Array, std: Array, rng: np.random.Generator) -> Array:
+        """Draws of cells (rows, columns), from means and standard deviations of the codes."""
+        normal, uniform = rng.standard_normal(mean.shape), rng.random((len(mean), len(self.codes)))
+        return np.column_stack(
+            [
+                code.drawn(mean[:, at], std[:, at], normal[:, at], uniform[:, j])
+                for j, (code, at) in enumerate(zip(self.codes, self.blocks))
+            ]
+        )

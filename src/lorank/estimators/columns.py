@@ -73,7 +73,9 @@ def describe(
     `kind` may be ("bounded", low, high). `levels` are those that the type lists, in order, and `whole`
     says that it is one of whole numbers.
     """
-    kind, *bounds = (kind,) if isinstance(kind, str) or kind is None else kind
+    bounds: list[Any] = []
+    if kind is not None and not isinstance(kind, str):
+        kind, *bounds = list(kind)
     if kind is not None and kind not in KINDS:
         raise InputError(f"Column {name!r} cannot be of kind {kind!r}; there are {', '.join(KINDS)}.")
     if bounds and (kind != "bounded" or len(bounds) != 2 or not bounds[0] < bounds[1]):
@@ -95,10 +97,10 @@ def describe(
     if kind == "count" and (low < 0 or (values != np.rint(values)).any()):
         raise InputError(f"Column {name!r} cannot be of kind 'count': it has a value that is no whole number >= 0.")
     if kind == "bounded":
-        limits = tuple(map(float, bounds)) if bounds else (low, high)
+        limits = (float(bounds[0]), float(bounds[1])) if bounds else (low, high)
         if low < limits[0] or high > limits[1]:
             raise InputError(f"Column {name!r} goes from {low:g} to {high:g}, beyond {limits[0]:g} to {limits[1]:g}.")
-        return Column(name, kind, None, *limits, whole)
+        return Column(name, kind, None, limits[0], limits[1], whole)
     return Column(name, kind, None, -np.inf if kind == "real" else 0.0, np.inf, whole or kind == "count")
 
 

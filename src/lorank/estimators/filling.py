@@ -126,9 +126,9 @@ class Filling:
                 filled = code.expected(centre, off).astype(np.int64)
                 probability[gaps, j] = np.asarray(chances)[np.arange(filled.size), filled]
                 continue
-            ends = [code.drawn(centre + side * quantile * off, off) for side in (-1, 1)]
+            ends = [code.number(centre + side * quantile * off) for side in (-1, 1)]
             lower[gaps, j], upper[gaps, j] = (columns[j].cells(end) for end in ends)
-            std_of[gaps, j] = np.std([code.drawn(centre + node * off, off) for node in NODES], axis=0)
+            std_of[gaps, j] = np.std([code.number(centre + node * off) for node in NODES], axis=0)
         return Spread(std_of, lower, upper, probability, level)
 
     def draws(self, coding: Coding, model: MatrixCompletion, cells: Array, n: int) -> Iterator[Array]:
@@ -140,9 +140,7 @@ class Filling:
         for number, s in enumerate(np.linspace(0, posterior.draws - 1, n).round().astype(np.int64)):
             rng = np.random.default_rng([self.seed, number])
             factors, rows, cols = posterior.draw(int(s))
-            means = factors.dense().astype(np.float64)
-            noise = np.sqrt(np.outer(rows, cols)) * rng.standard_normal(means.shape)
-            yield coding.drawn(means + noise, means, rng.random(cells.shape))
+            yield coding.drawn(factors.dense().astype(np.float64), np.sqrt(np.outer(rows, cols)), rng)
 
     def _folded(self, model: MatrixCompletion, codes: Array, apart: bool) -> Posterior:
         posterior = model.model_.posterior
@@ -166,19 +164,20 @@ class Filling:
         return mean, std
 
 
-def column_centres(columns: Sequence[Column], cells: Array) -> Array:
+def column_centres(columns: Sequence[Column], cells: Array, weights: Array | None = None) -> Array:
     """What is filled in where nothing else is known: means, the median level of a scale, or the commonest class."""
     centres = np.zeros(len(columns))
+    mass = np.ones(len(cells)) if weights is None else weights
     for j, column in enumerate(columns):
-        seen = cells[~np.isnan(cells[:, j]), j]
+        there = ~np.isnan(cells[:, j])
+        seen, counts = cells[there, j], mass[there]
         if not seen.size:
             continue
         if not column.is_class:
-            centres[j] = seen.mean()
-        elif column.kind == "ordinal":
-            centres[j] = np.sort(seen)[(seen.size - 1) // 2]
-        else:
-            centres[j] = np.bincount(seen.astype(np.int64)).argmax()
+            centres[j] = np.average(seen, weights=counts)
+            continue
+        shares = np.bincount(seen.astype(np.int64), counts) / counts.sum()
+        centres[j] = shares.argmax() if column.kind != "ordinal" else np.searchsorted(np.cumsum(shares), 0.5)
     return centres
 
 

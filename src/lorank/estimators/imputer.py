@@ -35,7 +35,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and half of that.
+        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and half
+        of that.
     lam, theta : float or "auto"
         Of the method, as for MatrixCompletion, in units of standardised columns; not for the sampler.
     method : str or Method
@@ -66,7 +67,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     errors_ : dict
         Errors on held-out cells of what was compared, as parts of those of column means.
     center_, scale_ : arrays
-        Mean and standard deviation of each column of numbers. A column without any cell is filled with 0.
+        Mean (commonest class, median level) and standard deviation of each column; 1 for classes. A column without
+        any cell is filled with 0.
     """
 
     def __init__(
@@ -112,14 +114,15 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if np.isnan(cells).all():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
         self.table_ = X
-        self.center_ = column_centres(columns, cells)
-        numbers = np.array([not column.is_class for column in columns])
-        self.scale_ = np.where(numbers, _deviations(cells), 1.0)
+        self.center_ = column_centres(columns, cells, weights)
+        spreads = [getattr(code, "std", 1.0) for code in Coding(columns, cells, "standard", weights).codes]
+        self.scale_ = np.array(spreads)
         self.indicated_ = np.flatnonzero(np.isnan(cells).any(axis=0)) if self.add_indicator else np.zeros(0, np.intp)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
         scales = [self.scale] if self.scale != AUTO else ["scores", "standard"] if method.samples else ["standard"]
-        chosen, self.errors_ = scales[0], {}
+        chosen = scales[0]
+        self.errors_: dict[str, float] = {}
         by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic and weights is None
         if by_itself or len(scales) > 1:
             chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, mean=by_itself)
@@ -217,15 +220,6 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _deviations(cells: Array) -> Array:
-    """Standard deviations of what is there in each column; 1 where it is constant."""
-    seen = ~np.isnan(cells)
-    counts = np.maximum(seen.sum(axis=0), 1)
-    means = np.where(seen, cells, 0).sum(axis=0) / counts
-    deviations = np.sqrt((np.where(seen, cells - means, 0) ** 2).sum(axis=0) / counts)
-    return np.where(deviations == 0, 1.0, deviations)
 
 
 def complete(X: Any, **params: Any) -> Any:

@@ -113,11 +113,13 @@ def listed_levels(column: Any) -> list[Any] | None:
     """The categories that a column's type lists, in order; None if it lists none."""
     import narwhals as nw
 
-    if isinstance(column.dtype, (nw.Categorical, nw.Enum)):
-        native = column.to_native()
-        if hasattr(native, "cat") and hasattr(native.cat, "categories"):
-            return list(native.cat.categories)
-        return list(column.cat.get_categories().to_list())
+    native = column.to_native()
+    if hasattr(native, "cat") and hasattr(native.cat, "categories"):
+        return list(native.cat.categories)
+    if isinstance(column.dtype, nw.Enum):
+        return list(column.dtype.categories)
+    if isinstance(column.dtype, nw.Categorical) and hasattr(native, "combine_chunks"):
+        return list(native.unify_dictionaries().chunk(0).dictionary.to_pylist()) if native.num_chunks else []
     return None
 
 
