@@ -56,7 +56,8 @@ class MatrixCompletion(ModelEstimator):
     solver : str or object
         "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
-        Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
+        Fit a global offset and an offset for each row and column jointly with the factors. Their ridges are those of
+        empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
         the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
@@ -235,9 +236,11 @@ class MatrixCompletion(ModelEstimator):
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
+                setting = running.for_data(asked, train, setting)
                 return self._finish(train, setting, tuned.result, calibration, trials)
         else:
             setting = asked.setting
+        setting = running.for_data(asked, observations, setting)
         results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
@@ -260,8 +263,9 @@ class MatrixCompletion(ModelEstimator):
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
-        result = running.solve(asked, observations, model.setting, model.result.summary, seed=0)
-        return self._finish(observations, model.setting, result, model.calibration, Trials.from_rows(model.trials))
+        setting = running.for_data(asked, observations, model.setting)
+        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
+        return self._finish(observations, setting, result, model.calibration, Trials.from_rows(model.trials))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
