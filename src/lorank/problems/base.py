@@ -23,15 +23,17 @@ from lorank.linalg import Factors, pad
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
-from lorank.problems.unobserved import Unobserved
+from lorank.problems.unobserved import Unobserved, frequency_shares
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
-from lorank.side_information.base import Added, Whitened
+from lorank.side_information.base import Added, Whitened, several
 from lorank.side_information.features import Directions, FeaturePrior
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
 Regularizer = SpectralValue | Factored
+Known = Features | GraphLaplacian | KernelPrior
+Side = Known | tuple[Known, ...] | None
 
 # Names the random numbers of starts among those of the same seed.
 START_STREAM = 1
@@ -51,16 +53,17 @@ class BaseProblem:
     bias_ridges: tuple[float, float] | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
-    row_side: Features | GraphLaplacian | KernelPrior | None = None
-    col_side: Features | GraphLaplacian | KernelPrior | None = None
+    row_side: Side = None
+    col_side: Side = None
     unobserved: Unobserved | None = None
     frequency_power: float = 0.0
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
-            if isinstance(side, Features) and side.size != size:
-                raise InputError(f"There are features of {side.size} {what}, and the data has {size}.")
+            features = _features(side)
+            if features is not None and features.size != size:
+                raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
         if self.coupled and (self.biased or not self.squared):
             raise InputError(
                 "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
@@ -135,31 +138,16 @@ class BaseProblem:
         return self.counts(transposed) / self.observations.shape[not transposed]
 
     def shares(self, transposed: bool) -> Array | None:
-        """How much of the regularizer each row (column when transposed) bears: (its weight / the mean)^power, or None.
-
-        The weight of a line is that of all its entries, of those that were not observed too. The regularizer is then
-        taken at D_r^1/2 X D_c^1/2, D the diagonal matrices of the shares.
-
-        Srebro, Salakhutdinov, "Collaborative filtering in a non-uniform world: learning with the weighted trace norm",
-        NeurIPS 2010; Rendle, Krichene, Zhang, Koren, "Revisiting the performance of iALS on item recommendation
-        benchmarks", RecSys 2022.
-        """
+        """How much of the regularizer each row (column when transposed) bears, or None if all bear the same."""
         return self._shares[transposed]
 
     @cached_property
     def _shares(self) -> tuple[Array | None, Array | None]:
         if not self.frequency_power:
             return None, None
-        found = []
-        for transposed, others in ((False, self.observations.shape[1]), (True, self.observations.shape[0])):
-            lines = self.lines(transposed)
-            weight = lines.totals().astype(np.float64)
-            if self.unobserved is not None:
-                weight += self.unobserved.weight * (others - np.diff(lines.pointers))
-            # A line without entries is regularized as one that has a single one.
-            share = (np.maximum(weight, 1.0) / max(weight.mean(), 1.0)) ** self.frequency_power
-            found.append(share.astype(self.observations.dtype))
-        return found[0], found[1]
+        m, n = self.observations.shape
+        args = self.frequency_power, self.unobserved
+        return frequency_shares(self.lines(False), n, *args), frequency_shares(self.lines(True), m, *args)
 
     def random_start(self, seed: int | None) -> Factors:
         """Factors of independent normal entries, in half the scale of the data; zero where nothing was observed."""
@@ -264,18 +252,18 @@ class BaseProblem:
     @property
     def coupled(self) -> bool:
         """Whether lines depend on each other, through a graph or a kernel."""
-        return any(side is not None and not isinstance(side, Features) for side in (self.row_side, self.col_side))
+        return any(_other(side) is not None for side in (self.row_side, self.col_side))
 
     @property
     def featured(self) -> bool:
         """Whether there are features of rows or of columns."""
-        return any(isinstance(side, Features) for side in (self.row_side, self.col_side))
+        return any(_features(side) is not None for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
         rows, cols = (
-            None if side is None or isinstance(side, Features) else side.bind(self.fractions(transposed))
-            for side, transposed in ((self.row_side, False), (self.col_side, True))
+            None if other is None else other.bind(self.fractions(transposed))
+            for other, transposed in ((_other(self.row_side), False), (_other(self.col_side), True))
         )
         return rows, cols
 
@@ -286,8 +274,8 @@ class BaseProblem:
     @cached_property
     def _directions(self) -> tuple[Directions | None, Directions | None]:
         rows, cols = (
-            side.directions(self.workers) if isinstance(side, Features) else None
-            for side in (self.row_side, self.col_side)
+            None if features is None else features.directions(self.workers)
+            for features in (_features(self.row_side), _features(self.col_side))
         )
         return rows, cols
 
@@ -298,8 +286,8 @@ class BaseProblem:
     @cached_property
     def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
         rows, cols = (
-            side.prior(self.observations.dtype, self.workers) if isinstance(side, Features) else None
-            for side in (self.row_side, self.col_side)
+            None if features is None else features.prior(self.observations.dtype, self.workers)
+            for features in (_features(self.row_side), _features(self.col_side))
         )
         return rows, cols
 
@@ -335,6 +323,16 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
+
+
+def _features(side: Side) -> Features | None:
+    """The features among what is known of a side."""
+    return next((part for part in several(side) if isinstance(part, Features)), None)
+
+
+def _other(side: Side) -> GraphLaplacian | KernelPrior | None:
+    """The graph or kernel prior among it."""
+    return next((part for part in several(side) if not isinstance(part, Features)), None)
 
 
 def _given(weights: Array | None) -> tuple[Array, ...]:
