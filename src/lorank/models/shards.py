@@ -211,7 +211,7 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Contents:
         lines = Lines(_pointers(folder, manifest["row"], cuts), stored("seen"), values, weights)
         seen = Observations(factors.shape, lines, *ids)
     return Contents(
-        result=Result(factors, **outcome_of(manifest)),
+        result=Result(factors, **outcome_of(manifest, arrays)),
         row_ids=ids[0],
         col_ids=ids[1],
         observations=seen,

@@ -25,12 +25,14 @@ from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
-from lorank.side_information.base import Added, Whitened
+from lorank.side_information.base import Added, Whitened, several
 from lorank.side_information.features import Directions, FeaturePrior
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
 Regularizer = SpectralValue | Factored
+Known = Features | GraphLaplacian | KernelPrior
+Side = Known | tuple[Known, ...] | None
 
 # Names the random numbers of starts among those of the same seed.
 START_STREAM = 1
@@ -50,14 +52,15 @@ class BaseProblem:
     bias_ridges: tuple[float, float] | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
-    row_side: Features | GraphLaplacian | KernelPrior | None = None
-    col_side: Features | GraphLaplacian | KernelPrior | None = None
+    row_side: Side = None
+    col_side: Side = None
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
-            if isinstance(side, Features) and side.size != size:
-                raise InputError(f"There are features of {side.size} {what}, and the data has {size}.")
+            features = _features(side)
+            if features is not None and features.size != size:
+                raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
         if self.coupled and (self.biased or not self.squared):
             raise InputError(
                 "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
@@ -216,18 +219,18 @@ class BaseProblem:
     @property
     def coupled(self) -> bool:
         """Whether lines depend on each other, through a graph or a kernel."""
-        return any(side is not None and not isinstance(side, Features) for side in (self.row_side, self.col_side))
+        return any(_other(side) is not None for side in (self.row_side, self.col_side))
 
     @property
     def featured(self) -> bool:
         """Whether there are features of rows or of columns."""
-        return any(isinstance(side, Features) for side in (self.row_side, self.col_side))
+        return any(_features(side) is not None for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
         rows, cols = (
-            None if side is None or isinstance(side, Features) else side.bind(self.fractions(transposed))
-            for side, transposed in ((self.row_side, False), (self.col_side, True))
+            None if other is None else other.bind(self.fractions(transposed))
+            for other, transposed in ((_other(self.row_side), False), (_other(self.col_side), True))
         )
         return rows, cols
 
@@ -238,8 +241,8 @@ class BaseProblem:
     @cached_property
     def _directions(self) -> tuple[Directions | None, Directions | None]:
         rows, cols = (
-            side.directions(self.workers) if isinstance(side, Features) else None
-            for side in (self.row_side, self.col_side)
+            None if features is None else features.directions(self.workers)
+            for features in (_features(self.row_side), _features(self.col_side))
         )
         return rows, cols
 
@@ -250,8 +253,8 @@ class BaseProblem:
     @cached_property
     def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
         rows, cols = (
-            side.prior(self.observations.dtype, self.workers) if isinstance(side, Features) else None
-            for side in (self.row_side, self.col_side)
+            None if features is None else features.prior(self.observations.dtype, self.workers)
+            for features in (_features(self.row_side), _features(self.col_side))
         )
         return rows, cols
 
@@ -287,6 +290,16 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
+
+
+def _features(side: Side) -> Features | None:
+    """The features among what is known of a side."""
+    return next((part for part in several(side) if isinstance(part, Features)), None)
+
+
+def _other(side: Side) -> GraphLaplacian | KernelPrior | None:
+    """The graph or kernel prior among it."""
+    return next((part for part in several(side) if not isinstance(part, Features)), None)
 
 
 def _given(weights: Array | None) -> tuple[Array, ...]:

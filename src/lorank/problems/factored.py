@@ -31,25 +31,40 @@ class FactoredProblem(BaseProblem):
         return cast(Factored, self.regularizer)
 
     def ridge_regressions(
-        self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None = None,
+        transposed: bool = False,
+        expected: Array | None = None,
+        beside: Array | None = None,
     ) -> tuple[Array, float]:
         """The left factor (padded, with its biases) that solves the regressions on the right one; and the loss there.
 
         Row i: (H_i^T C_i H_i + ridge) w_i = H_i^T C_i o_i + w_i^old pull, with ridge and pull k x k and the weights
-        C_i = diag(c_ij) of its entries.
+        C_i = diag(c_ij) of its entries; see `line_terms`.
         """
-        full, drag = self.line_terms(factors, ridge, pull, transposed)
+        full, drag = self.line_terms(factors, ridge, pull, transposed, expected, beside)
         lines = self._working(factors, transposed)
         left, loss = kernels.solve_lines(
             *lines.arrays, factors.right, factors.k, self.biased, factors.offset, full, drag, self.workers
         )
         return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
 
-    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None, transposed: bool) -> tuple[Array, Array]:
+    def line_terms(
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None,
+        transposed: bool,
+        expected: Array | None = None,
+        beside: Array | None = None,
+    ) -> tuple[Array, Array]:
         """What the kernel adds to each line: the ridge with the bias's beside it, and a pull of its own (or nothing).
 
         It is w_i^old pull; with features m_i ridge + (w_i^old - m_i) pull, m_i being where they expect the line. Since
-        -tr(W^T M) is concave in W, a step towards M never raises the regularizer's bound.
+        -tr(W^T M) is concave in W, a step towards M never raises the regularizer's bound. New lines may be expected at
+        places that are known (lines, p). `beside` is a ridge (k, k) that pulls to zero whatever is expected.
         """
         k, dtype = factors.k, factors.dtype
         curvature = self.pointwise.curvature
@@ -58,12 +73,16 @@ class FactoredProblem(BaseProblem):
         if self.biased:
             full[k, k] = self.bias_ridge(transposed) / curvature
         features = self.features(transposed)
+        if features is not None and expected is None:
+            expected = features.expected(factors.left[:, : k + self.biased])
         drag = _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
-        if features is not None:
-            expected, old = features.expected(factors.left[:, : k + self.biased]), drag
-            drag = expected @ full
+        if expected is not None:
+            # While `full` is the ridge of deviations alone.
+            old, drag = drag, expected.astype(dtype, copy=False) @ full
             if pull is not None:
                 drag[:, :k] += old - expected[:, :k] @ (pull / curvature).astype(dtype)
+        if beside is not None:
+            full[:k, :k] += (beside / curvature).astype(dtype)
         return full, drag
 
     def _working(self, factors: Factors, transposed: bool) -> Lines:
