@@ -21,6 +21,7 @@ from lorank.errors import InputError
 from lorank.linalg.blas import one_blas_thread
 from lorank.serving.metrics import Metrics
 from lorank.serving.openapi import description
+from lorank.serving.page import model_page
 from lorank.serving.questions import QUESTIONS, Json, Limits
 from lorank.serving.served import Served
 
@@ -217,8 +218,6 @@ class _Handlers:
 
     async def page(self, request: Request) -> Response:
         from starlette.responses import HTMLResponse, RedirectResponse
-
-        from lorank.serving.page import model_page
 
         if self.service.token is not None and "token" in request.query_params:
             # The address bar, the history and the Referer header are no place for a token.
