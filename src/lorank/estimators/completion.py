@@ -16,6 +16,7 @@ from lorank.estimators import running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.sides import bind_sides
 from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
@@ -56,7 +57,8 @@ class MatrixCompletion(ModelEstimator):
     solver : str or object
         "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
-        Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
+        Fit a global offset and an offset for each row and column jointly with the factors. Their ridges are those of
+        empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
         the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
@@ -83,7 +85,8 @@ class MatrixCompletion(ModelEstimator):
     graph_weight : float
         Multiplies graphs and kernels.
     features : "implicit" or None
-        "implicit" adds who rated what as features of rows and columns, which needs no other data; for "bpmf".
+        "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
+        "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
 
     Attributes
     ----------
@@ -179,6 +182,7 @@ class MatrixCompletion(ModelEstimator):
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         validation: Any = None,
         start: MatrixCompletion | Model | None = None,
         callbacks: Sequence[Callback] = (),
@@ -192,6 +196,9 @@ class MatrixCompletion(ModelEstimator):
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
         y : ignored
             There for scikit-learn, whose tools pass it.
+        sample_weight : weights of the entries, optional
+            An entry of weight c counts as if it were there c times: 1 / variance of its error, where that is known. Of
+            a matrix in its shape, else one for each entry in its order; one of weight 0 is not observed.
         validation : the same as X, or a fraction of X to hold out, optional
             Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
             what is "auto", and makes intervals possible.
@@ -210,7 +217,7 @@ class MatrixCompletion(ModelEstimator):
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
         asked = self._asked()
-        observations = observe(X).astype(self.dtype)
+        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
@@ -230,16 +237,18 @@ class MatrixCompletion(ModelEstimator):
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
-                return self._finish(train, setting, tuned.result, calibration, trials)
+                setting = running.for_data(asked, train, setting)
+                return self._finish(asked, train, setting, tuned.result, calibration, trials)
         else:
             setting = asked.setting
+        setting = running.for_data(asked, observations, setting)
         results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
         result = running.averaged(results)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
-        return self._finish(observations, setting, result, calibration, trials)
+        return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
         """Take in more observations of known rows and columns, and solve again from where the model stands.
@@ -249,20 +258,24 @@ class MatrixCompletion(ModelEstimator):
         """
         if not hasattr(self, "model_"):
             return self.fit(X)
-        asked, model = self._asked(), self.model_
+        model = self.model_
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
-        result = running.solve(asked, observations, model.setting, model.result.summary, seed=0)
-        return self._finish(observations, model.setting, result, model.calibration, Trials.from_rows(model.trials))
+        # Features as the model has them, in the order of its lines.
+        asked = replace(self._asked(), row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
+        setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
+        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
+        return self._finish(asked, observations, setting, result, model.calibration, trials)
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
 
     def _finish(
         self,
+        asked: Parameters,
         observations: Observations,
         setting: Setting,
         result: Result,
@@ -274,12 +287,13 @@ class MatrixCompletion(ModelEstimator):
         model = Model(
             result=result,
             setting=setting,
-            params=self.get_params(deep=False),
+            # Features in the order of the data's lines.
+            params={**self.get_params(deep=False), "row_side": asked.row_side, "col_side": asked.col_side},
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,
             entries=observations.nnz,
-            mean=float(values.mean(dtype=np.float64)),
+            mean=observations.mean,
             range=(float(values.min()), float(values.max())),
             calibration=calibration,
             trials=tuple(trials.rows()),
@@ -304,9 +318,9 @@ class MatrixCompletion(ModelEstimator):
             self.tuning_ = Trials.from_rows(model.trials)
         return self
 
-    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
+    def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
-        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis))
+        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis, features=features))
 
 
 def _no_entries(model: Model) -> Observations:

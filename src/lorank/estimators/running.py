@@ -15,18 +15,19 @@ from lorank import losses, registry, solvers
 from lorank.errors import InputError
 from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.progress import FitProgress
+from lorank.estimators.sides import combined, feature_maps, sides_of
 from lorank.files import crc32
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
-from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
 from lorank.side_information import Features
+from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
 from lorank.tuning import path as tuning
 from lorank.tuning.search import Found
-from lorank.tuning.setting import Setting, prepared
+from lorank.tuning.setting import Setting, prepared, with_ridges
 from lorank.tuning.trial_log import OnTrial
 
 # Parameters that may change when a fit goes on from a checkpoint.
@@ -53,43 +54,40 @@ def checkpoint_of(
 
 
 def _checksum(observations: Observations) -> int:
-    return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
+    return crc32(*(array.data for array in observations.by_row.arrays if array is not None))
 
 
-def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:
-    """The problem that the parameters state, with what is tuned taken from the setting."""
+def build_problem(
+    asked: Parameters, observations: Observations, setting: Setting, sides: Sequence[Any] | None = None
+) -> Problem:
+    """The problem that the parameters state, with what is tuned taken from the setting.
+
+    `sides` are those of `sides_of`, where they are known already.
+    """
     check_rank(setting.rank, observations.shape)
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
-    sides = sides_of(asked, observations)
-    shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
-    return Problem(shown, regularizer, rank, weight, asked.n_jobs, loss, *sides)
-
-
-def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:
-    """What is known of the rows and of the columns: a graph or prior, or features, also those of who rated what."""
-    given = (asked.row_side, asked.col_side)
-    sides: list[Any] = [
-        None if side is None else side_of(side, ids).scaled(asked.graph_weight)
-        for side, ids in zip(given, (observations.row_ids, observations.col_ids))
+    sides = [
+        combined(
+            [part.with_ridge(setting.feature_ridge) if isinstance(part, Features) else part for part in several(side)]
+        )
+        for side in (sides or sides_of(asked, observations))
     ]
-    if asked.features == "implicit":
-        for i, implicit in enumerate(Features.implicit(observations)):
-            if sides[i] is not None and not isinstance(sides[i], Features):
-                raise InputError(f"features='implicit' does not go with a {type(sides[i]).__name__}; leave one out.")
-            sides[i] = implicit if sides[i] is None else sides[i].beside(implicit)
-    return sides[0], sides[1]
+    shown = prepared(observations, loss)
+    return Problem(shown, regularizer, setting.rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
 
 
-def side_of(side: Any, ids: Identifiers | None = None) -> Any:
-    """Side information as solvers know it; arrays and DataFrames are features."""
-    return side if hasattr(side, "scaled") else Features.of(side, ids)
+def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
+    """The setting with what comes from the data that is fitted: the ridges of biases. A sampler draws its own."""
+    if registry.find(asked.method).samples:
+        return setting
+    return with_ridges(setting, observations, losses.find(asked.loss))
 
 
 def build_solver(asked: Parameters) -> Solver:
     """The solver that is named, or the method's own for what it is asked."""
-    given = [side for side in (asked.row_side, asked.col_side, asked.features) if side is not None]
+    given = [*several(asked.row_side), *several(asked.col_side), *several(asked.features)]
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
     return registry.find(asked.method).build_solver(asked.solver, tuple(sides))
@@ -112,8 +110,14 @@ def tune(
     held_out = prepared(held_out, losses.find(asked.loss))
     solver = build_solver(asked)
 
+    sides = sides_of(asked, train)
+    known = [part for side in sides for part in several(side)]
+    searched = any(isinstance(part, Features) and part.ridge is None for part in known)
+    space = replace(space, features=searched)
+    ridges = for_data(asked, train, Setting(1.0, 1, None, asked.biases is not False)).ridges
+
     def problem(observations: Observations, setting: Setting) -> Problem:
-        return build_problem(asked, observations, setting)
+        return build_problem(asked, observations, replace(setting, ridges=ridges), sides)
 
     with one_blas_thread():
         return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
@@ -133,7 +137,7 @@ def solve(
     problem = build_problem(asked, observations, setting)
     solver = build_solver(asked)
     with find_backend(asked.backend)(problem, solver, asked.n_workers) as distributed:
-        return solvers.solve(
+        result = solvers.solve(
             solver,
             distributed,
             start=start,
@@ -143,6 +147,7 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
+    return replace(result, features=feature_maps(problem, result)) if problem.featured else result
 
 
 def find_backend(name: str) -> Backend:

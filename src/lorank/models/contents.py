@@ -20,7 +20,9 @@ from lorank.models.packing import checked_lines
 from lorank.models.setting import Setting
 from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
 from lorank.observations import Observations
+from lorank.observations.checks import refuse_mask
 from lorank.observations.identifiers import Identifiers
+from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers import Posterior, Result
 from lorank.types import Array
 
@@ -57,6 +59,8 @@ class Contents:
         Parameters that a file could not hold, and what they were.
     sigma : array or None
         Singular values of W H^T if they are known already; see `singular_values`.
+    row_titles, col_titles : mapping
+        What else is told of rows or columns, such as the titles of films: text by position, by name.
     """
 
     result: Result
@@ -73,6 +77,8 @@ class Contents:
     trials: tuple[Mapping[str, Any], ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
     sigma: Array | None = None
+    row_titles: Mapping[str, Array] = field(default_factory=dict)
+    col_titles: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -83,6 +89,11 @@ class Contents:
     def posterior(self) -> Posterior | None:
         """The posterior, if the model was sampled."""
         return self.result.posterior
+
+    @property
+    def features(self) -> tuple[FeatureMap | None, FeatureMap | None]:
+        """What features say of rows and of columns that are not there yet."""
+        return self.result.features
 
     @property
     def levels(self) -> Array | None:
@@ -146,6 +157,7 @@ class Contents:
         ids, size, what = (self.row_ids, self.col_ids)[axis], self.shape[axis], ("row", "column")[axis]
         if ids is not None:
             return np.asarray(ids.positions(names, what) if refuse else ids.find(names))
+        refuse_mask(names, f"{what} positions")
         index = np.atleast_1d(np.asarray(names)).ravel()
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InputError(
@@ -160,6 +172,34 @@ class Contents:
         """What the user calls rows (axis 0) or columns (1) at these positions."""
         ids = (self.row_ids, self.col_ids)[axis]
         return positions if ids is None else np.asarray(ids.values[positions])
+
+    def titles(self, positions: Array, axis: int) -> dict[str, Array]:
+        """What is told of rows (axis 0) or columns (1) at these positions, by name."""
+        return {name: texts[positions] for name, texts in (self.row_titles, self.col_titles)[axis].items()}
+
+    def with_titles(self, table: Any, axis: int = 1) -> Self:
+        """The same model with titles of its columns (rows with axis=0), which lists, files and pages then show.
+
+        Parameters
+        ----------
+        table : DataFrame, or mapping of arrays by name
+            A line for each id; its first column has the ids. What it says of others is left out, and ids that it does
+            not have get empty text.
+        """
+        names = list(table.columns) if hasattr(table, "columns") else list(table)
+        if len(names) < 2:
+            raise InputError("A table of titles has a column of ids and at least one more.")
+        columns = [np.asarray(table[name]) for name in names]
+        found = self.find(columns[0], axis, refuse=False)
+        if not (found >= 0).any():
+            raise InputError(f"No id in {names[0]!r} is one of the model's {('rows', 'columns')[axis]}.")
+        texts = {}
+        for name, column in zip(names[1:], columns[1:]):
+            # Of unequal length, so that one long text does not make all of them long.
+            text = np.full(self.shape[axis], "", dtype=object)
+            text[found[found >= 0]] = ["" if cell is None or cell != cell else str(cell) for cell in column[found >= 0]]
+            texts[str(name)] = text
+        return replace(self, row_titles=texts) if axis == 0 else replace(self, col_titles=texts)
 
     def loaded(self) -> Self:
         """The same model with all of it in memory; itself if it is there already, refused if it does not fit.
@@ -177,8 +217,9 @@ class Contents:
         if seen is not None and isinstance(seen.values, UnknownValues):
             seen = None
         elif seen is not None:
-            pointers, cols, values = (np.asarray(part) for part in vars(seen.by_row).values())
-            seen = Observations(self.shape, checked_lines(pointers, cols, values, self.shape, factors.dtype), *sides)
+            pointers, cols, values, *weights = (np.asarray(part) for part in seen.by_row.arrays if part is not None)
+            lines = checked_lines(pointers, cols, values, self.shape, factors.dtype, *weights)
+            seen = Observations(self.shape, lines, *sides)
         result = replace(self.result, factors=factors.loaded())
         return replace(self, result=result, row_ids=sides[0], col_ids=sides[1], observations=seen)
 

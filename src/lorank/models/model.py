@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -103,21 +103,17 @@ class Model(Contents):
         left, right = self._positions(rows, cols, "error")
         return self.posterior.std(left, right, noise, Workers(self.n_jobs))
 
-    def recommend(
-        self, rows: Any = None, n: int = 10, *, seen: bool = False, advance: Callable[[int], None] | None = None
-    ) -> recommending.Ranking:
+    def recommend(self, rows: Any = None, n: int = 10, **options: Any) -> recommending.Ranking:
         """The n columns with the highest predictions for each row, as one table; see `lorank.recommend`."""
-        return recommending.recommend(self, rows, n, seen=seen, advance=advance)
+        return recommending.recommend(self, rows, n, **options)
 
-    def rankings(
-        self, rows: Any = None, n: int = 10, *, seen: bool = False, advance: Callable[[int], None] | None = None
-    ) -> Iterator[recommending.Ranking]:
+    def rankings(self, rows: Any = None, n: int = 10, **options: Any) -> Iterator[recommending.Ranking]:
         """The same table for one block of rows after another, for answers that are larger than memory."""
-        return recommending.rankings(self, rows, n, seen=seen, advance=advance)
+        return recommending.rankings(self, rows, n, **options)
 
-    def similar(self, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
-        """Columns that are most like a column (or rows like a row), and the cosines; see `lorank.similar`."""
-        return recommending.similar(self, col=col, row=row, n=n)
+    def similar(self, *, col: Any = None, row: Any = None, n: int = 10, but_not: Any = None) -> tuple[Array, Array]:
+        """Columns that are most like columns (or rows like rows), and the cosines; see `lorank.similar`."""
+        return recommending.similar(self, col=col, row=row, n=n, but_not=but_not)
 
     def complete(self) -> Array:
         """The whole matrix as an m x n array: what was observed as it was, if that was kept, and the rest predicted.
@@ -131,20 +127,24 @@ class Model(Contents):
             X[model.observations.rows, model.observations.cols] = model.observations.values
         return X
 
-    def fold_in(self, X_new: Any, axis: int = 0) -> Model:
+    def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> Model:
         """A model of rows that were not there before (columns with axis=1), beside the columns of this one.
 
         Each new row is a small regression on the factors of the columns; those do not change. X_new is as for
         `MatrixCompletion.fit`: its rows are new, its columns are known, by id where there are ids. Millions of rows at
         once are fine.
+
+        features are those of the new rows, given as `row_side` was to the fit: a row is then expected where they say,
+        and with few entries or none (X_new=None) stays there. Who rated what is read off X_new.
         """
-        return folding.fold_in(self, X_new, axis)
+        return folding.fold_in(self, X_new, axis, features)
 
     def score(self, X: Any, y: None = None) -> float:
         """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         observations = observe(X).aligned_to(cast(Any, self))
         predicted = self.predictor.predict(observations.rows, observations.cols, Workers(self.n_jobs))
-        return -self.loss.error(predicted, self.loss.prepare(observations.values))
+        weights = () if observations.weights is None else (observations.weights,)
+        return -self.loss.error(predicted, self.loss.prepare(observations.values), *weights)
 
     def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
         """Write the model, whole or not at all; `lorank.load` reads it. What was at `path` stays if that fails.
@@ -193,7 +193,7 @@ class Model(Contents):
     @cached_property
     def training_error(self) -> float:
         """Error on the entries that it was fitted on, root mean squared (logistic: mean loss); NaN if not kept."""
-        return math.nan if self.observations is None else -self.score(self.observations)
+        return -self.score(self.observations) if self.observations is not None and self.observations.nnz else math.nan
 
     def held_out_error(self) -> tuple[str, float] | None:
         """The error on entries that the model was not fitted on, and where they are from; None if there were none."""

@@ -11,8 +11,12 @@ import scipy.sparse as sp
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad
 from lorank.observations import Lines, Observations
+from lorank.observations.checks import check_lines, check_sparse, index_type
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
+from lorank.side_information.encoding import Encoding
+from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers import Posterior
+from lorank.solvers.prior_draws import PriorDraws
 from lorank.types import Array
 
 Side = Features | GraphLaplacian | KernelPrior
@@ -41,24 +45,23 @@ def pack_ids(values: Array, name: str, arrays: dict[str, Array]) -> str:
     if kind == "M":
         arrays[name] = values.view(np.int64)
         return values.dtype.str
-    texts = [str(value) for value in values] if kind == "U" else [_tagged(value) for value in values]
+    pack_text([str(value) for value in values] if kind == "U" else [_tagged(value) for value in values], name, arrays)
+    return "text" if kind == "U" else "tagged"
+
+
+def pack_text(texts: list[str], name: str, arrays: dict[str, Array]) -> None:
+    """Put texts into `arrays`: their UTF-8 bytes in a row, and where each ends."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
     arrays[f"{name}.ends"] = _small(np.cumsum([len(text) for text in encoded], dtype=np.int64))
-    return "text" if kind == "U" else "tagged"
 
 
 def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Array:
     """The ids that `pack_ids` put away."""
     if kind in ("text", "tagged"):
-        ends = arrays[f"{name}.ends"].astype(np.int64)
-        starts = np.concatenate([[0], ends[:-1]])
-        data = arrays[name].tobytes()
-        if ends.size and (ends[-1] != len(data) or (ends < starts).any()):
-            raise ValueError("its ids are damaged")
-        texts = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+        texts = unpack_text(name, arrays, size)
         if kind == "text":
-            ids = np.array(texts, str)
+            ids = texts.astype(str)
         else:
             ids = np.empty(len(texts), object)
             ids[:] = [_TAGS[text[0]][2](text[1:]) for text in texts]
@@ -71,6 +74,18 @@ def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Arr
     if ids.shape != (size,):
         raise ValueError(f"it has {ids.size} ids for {size} rows or columns")
     return ids
+
+
+def unpack_text(name: str, arrays: dict[str, Array], size: int) -> Array:
+    """The texts that `pack_text` put away, as objects: one long text does not make all of them long."""
+    ends = arrays[f"{name}.ends"].astype(np.int64)
+    starts = np.concatenate([[0], ends[:-1]])
+    data = arrays[name].tobytes()
+    if ends.shape != (size,) or (size and ends[-1] != len(data)) or (ends < starts).any():
+        raise ValueError("its ids or titles are damaged")
+    texts = np.empty(size, object)
+    texts[:] = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+    return texts
 
 
 def _tagged(value: Any) -> str:
@@ -87,6 +102,8 @@ def pack_observations(observations: Observations, arrays: dict[str, Array]) -> N
     arrays["seen.counts"] = _small(np.diff(observations.by_row.pointers))
     arrays["seen.cols"] = _small(observations.cols)
     arrays["seen.values"] = observations.values.astype(exact_type(observations.values))
+    if observations.weights is not None:
+        arrays["seen.weights"] = observations.weights.astype(exact_type(observations.weights))
 
 
 def exact_type(values: Array) -> np.dtype[Any]:
@@ -101,30 +118,37 @@ def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype:
     counts, cols, values = (arrays[f"seen.{part}"] for part in ("counts", "cols", "values"))
     if counts.shape != (shape[0],) or counts.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
-    return checked_lines(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), cols, values, shape, dtype)
+    pointers = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return checked_lines(pointers, cols, values, shape, dtype, arrays.get("seen.weights"))
 
 
-def checked_lines(pointers: Array, cols: Array, values: Array, shape: tuple[int, int], dtype: np.dtype[Any]) -> Lines:
+def checked_lines(
+    pointers: Array,
+    cols: Array,
+    values: Array,
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    weights: Array | None = None,
+) -> Lines:
     """Rows with their entries, checked: compiled code trusts every index it is given."""
     if pointers.shape != (shape[0] + 1,) or cols.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
-    if (np.diff(pointers) < 0).any() or not pointers[-1] == cols.size == values.size:
-        raise ValueError("its entries are damaged")
-    cols = cols.astype(np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64)
-    if cols.size:
-        starts = np.zeros(cols.size, bool)
-        starts[pointers[:-1][np.diff(pointers) > 0]] = True
-        ascending = np.diff(cols, prepend=-1) > 0
-        if cols.min() < 0 or cols.max() >= shape[1] or not (ascending | starts).all():
-            raise ValueError("its entries are damaged")
-    values = values.astype(dtype)
+    cols, values = cols.astype(index_type(shape)), values.astype(dtype)
+    check_lines(pointers, cols, values, shape)
     if not np.isfinite(values).all():
         raise ValueError("its entries are not finite")
-    return Lines(pointers, cols, values)
+    if weights is not None:
+        weights = weights.astype(dtype)
+        if weights.shape != values.shape or not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ValueError("the weights of its entries are damaged")
+    return Lines(pointers, cols, values, weights)
 
 
 def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] | None:
-    """Put features, a graph or kernel prior into `arrays`; None if it is of a kind that cannot be put away."""
+    """Put features, a graph or kernel prior, or several, into `arrays`; None if one is of a kind that cannot be."""
+    if isinstance(side, (list, tuple)):
+        parts = [pack_side(part, f"{name}.{number}", arrays) for number, part in enumerate(side)]
+        return None if any(part is None for part in parts) else {"kind": "several", "parts": parts}
     if type(side) is KernelPrior:
         arrays[f"{name}.points"] = np.asarray(side.points)
         plain = {"length": float(side.length), "nugget": float(side.nugget), "weight": float(side.weight)}
@@ -135,7 +159,12 @@ def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] 
             arrays |= {f"{name}.{part}": getattr(matrix, part) for part in SPARSE}
         else:
             arrays[f"{name}.matrix"] = matrix
-        return {"kind": "features", "columns": int(matrix.shape[1])}
+        return {
+            "kind": "features",
+            "columns": int(matrix.shape[1]),
+            "ridge": side.ridge if isinstance(side, Features) else None,
+            "encodings": [encoding.plain() for encoding in Features.of(side).encodings],
+        }
     if type(side) is not GraphLaplacian:
         return None
     if side.sparse:
@@ -145,13 +174,18 @@ def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] 
     return {"kind": "graph", "weight": float(side.weight)}
 
 
-def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> Side:
-    """The features, graph or kernel prior that `pack_side` put away."""
+def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> Any:
+    """The features, graph or kernel prior, or the tuple of several, that `pack_side` put away."""
+    if about["kind"] == "several":
+        parts = enumerate(about["parts"])
+        return tuple(unpack_side(part, f"{name}.{number}", arrays, size) for number, part in parts)
     given = dict(about)
     side: Side
     kind = given.pop("kind")
     if kind == "features":
-        side = Features(_unpack_matrix(name, arrays, (size, int(given["columns"]))))
+        matrix = _unpack_matrix(name, arrays, (size, int(given["columns"])))
+        ridge = None if given.get("ridge") is None else float(given["ridge"])
+        side = Features(matrix, ridge, tuple(map(Encoding.from_plain, given.get("encodings", ()))))
     elif kind == "kernel":
         side = KernelPrior(arrays[f"{name}.points"].astype(np.float64), **given)
     elif f"{name}.matrix" in arrays:
@@ -171,8 +205,28 @@ def _unpack_matrix(name: str, arrays: dict[str, Array], shape: tuple[int, int]) 
             raise ValueError(f"{name} has the shape {matrix.shape}, not {shape}")
         return matrix
     sparse = sp.csr_array(tuple(arrays[f"{name}.{part}"] for part in SPARSE), shape=shape)
-    sparse.check_format(full_check=True)
+    check_sparse(sparse)
     return sparse
+
+
+def pack_features(known: FeatureMap, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Put into `arrays` what is kept of features to say where new lines are expected."""
+    arrays[f"{name}.lift"] = known.lift
+    if known.gram is not None:
+        arrays[f"{name}.gram"] = known.gram
+    return {"encodings": [encoding.plain() for encoding in known.encodings]}
+
+
+def unpack_features(about: dict[str, Any], name: str, arrays: dict[str, Array]) -> FeatureMap:
+    """What `pack_features` put away, checked."""
+    encodings = tuple(map(Encoding.from_plain, about["encodings"]))
+    lift, gram = arrays[f"{name}.lift"], arrays.get(f"{name}.gram")
+    width = sum(encoding.width for encoding in encodings)
+    if lift.ndim != 2 or len(lift) != width or not np.isfinite(lift).all():
+        raise ValueError("what it keeps of features does not go together")
+    if gram is not None and (gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not np.isfinite(gram).all()):
+        raise ValueError("what it keeps of features does not go together")
+    return FeatureMap(encodings, lift, gram)
 
 
 def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, Any]:
@@ -186,6 +240,9 @@ def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, 
         arrays |= {"cuts": posterior.cuts, "levels": posterior.levels}
     if summary.biased:
         arrays |= {"summary.row_bias": summary.row_bias, "summary.col_bias": summary.col_bias}
+    for side, prior in zip(("row", "col"), posterior.priors or ()):
+        if prior.known:
+            arrays |= {f"{side}_prior.{part}": array for part, array in vars(prior).items()}
     return {
         "width": int(posterior.width),
         "draws": int(posterior.draws),
@@ -221,7 +278,21 @@ def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Fact
         known = levels.ndim == 1 and cuts.shape == (draws, levels.size - 1) and levels.size > 0
         if not known or not (np.isfinite(cuts).all() and np.isfinite(levels).all()):
             raise ValueError("its levels and their cuts do not go together")
-    return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels)
+    p = W.shape[1] + (parts[2] is not None)
+    priors = _unpack_prior("row", arrays, draws, p), _unpack_prior("col", arrays, draws, p)
+    return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels, priors)
+
+
+def _unpack_prior(side: str, arrays: dict[str, Array], draws: int, p: int) -> PriorDraws:
+    """The prior of a side's lines in each draw, empty where it has no features."""
+    parts = [arrays.get(f"{side}_prior.{part}") for part in ("mu", "Lambda", "coefficients")]
+    if any(part is None for part in parts):
+        return PriorDraws.empty(0, p, 0)
+    mu, Lambda, coefficients = found = tuple(np.asarray(part) for part in parts)
+    shapes = mu.shape == (draws, p) and Lambda.shape == (draws, p, p) and coefficients.ndim == 3
+    if not shapes or coefficients.shape[::2] != (draws, p) or not all(np.isfinite(part).all() for part in found):
+        raise ValueError("its prior does not go with its draws")
+    return PriorDraws(mu, Lambda, coefficients)
 
 
 def _unpack_noise(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int, int], draws: int) -> Factors:

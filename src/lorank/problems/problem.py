@@ -22,16 +22,16 @@ class Problem(FactoredProblem, SpectralProblem):
         None where the solver has priors of its own.
     rank : int
         Width k of the factors, or the largest rank of a spectral solver.
-    bias_weight : float, optional
-        With it, X_ij = offset + a_i + b_j + <w_i, h_j>, and their ridge is added.
+    bias_ridges : (float, float), optional
+        Ridges of the row and of the column biases, both positive. With them X_ij = offset + a_i + b_j + <w_i, h_j>.
     n_jobs : int, optional
         Threads; None for all cores.
     pointwise : Loss
         Of an entry; squared by default.
-    row_side, col_side : Features, GraphLaplacian or KernelPrior, optional
+    row_side, col_side : Features, GraphLaplacian or KernelPrior, or a tuple of features and a graph, optional
         What is known of rows or columns beforehand. With a graph gamma/2 tr(X^T L X) is added, and with a kernel prior
         the regularizer is taken at the whitened factor; neither goes with biases. Features say where factors are
-        expected.
+        expected, and the regularizer is taken at what is left of them.
 
     Examples
     --------

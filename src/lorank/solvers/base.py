@@ -11,7 +11,7 @@ from lorank.errors import InputError
 from lorank.linalg import Factors, padded_width
 from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Observations
-from lorank.side_information.base import suits
+from lorank.side_information.base import several, suits
 from lorank.solvers.posterior import Posterior
 
 
@@ -61,8 +61,8 @@ class Solver(ABC):
     def check(self, problem: Any) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
         self.check_regularizer(problem.regularizer)
-        for side in (problem.row_side, problem.col_side):
-            if side is not None and not suits(side, self.coupling):
+        for side in (*several(problem.row_side), *several(problem.col_side)):
+            if not suits(side, self.coupling):
                 raise InputError(f"The solver {type(self).__name__} cannot take a {type(side).__name__} into account.")
         self.check_loss(problem.pointwise)
 

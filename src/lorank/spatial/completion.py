@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg.blas import one_blas_thread
+from lorank.observations import checks
 from lorank.progress import ProgressBar
 from lorank.regularizers.base import require
 from lorank.side_information.coordinates import check_coordinates, sphere
@@ -240,7 +241,7 @@ class SpatialCompletion(BaseEstimator):
         return np.asarray(np.sqrt(np.mean(self.predict(return_std=True)[1] ** 2, axis=1)))
 
     def _checked(self, values: npt.ArrayLike) -> Array:
-        values = np.asarray(values, dtype=np.float64)
+        values = checks.numbers(values).astype(np.float64, copy=False)
         if values.ndim != 2:
             raise InputError(f"Values must be places x times; this array has {values.ndim} dimensions.")
         if self.prior not in ("kernel", "laplacian"):
