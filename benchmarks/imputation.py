@@ -234,8 +234,11 @@ def energy_distance(table: pd.DataFrame, filled: pd.DataFrame) -> float:
 
     whole = Coded(table)
     X = whole.matrix
-    Y = (Coded(filled.astype(table.dtypes)).matrix * Coded(filled.astype(table.dtypes)).std
-         + Coded(filled.astype(table.dtypes)).mean - whole.mean) / whole.std
+    Y = (
+        Coded(filled.astype(table.dtypes)).matrix * Coded(filled.astype(table.dtypes)).std
+        + Coded(filled.astype(table.dtypes)).mean
+        - whole.mean
+    ) / whole.std
     return float(2 * cdist(X, Y).mean() - cdist(X, X).mean() - cdist(Y, Y).mean())
 
 

@@ -9,6 +9,7 @@ import typer
 
 from lorank.cli.method_options import SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
+    CovariateOption,
     DelimiterOption,
     DimOption,
     HeaderOption,
@@ -53,7 +54,8 @@ def complete(
     lat: LatOption = None,
     lon: LonOption = None,
     time: TimeOption = None,
-    normalisation: NormalisationOption = "anomalies",
+    normalisation: NormalisationOption = "auto",
+    covariate: CovariateOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fill the missing cells of a table.
@@ -63,7 +65,7 @@ def complete(
     `lorank.LowRankImputer`, which chooses everything on cells that are held out.
 
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
-    predicted from those around it, and the estimated error at each location is written as another variable.
+    predicted from those around it, and the estimated error of each value is written as another variable.
     """
     given = assignments or lam != "auto" or theta is not None
     name = ("nnfn" if given else "bpmf") if method == "auto" else method
@@ -80,7 +82,8 @@ def complete(
     from lorank.tables.parquet import SUFFIXES
 
     if kind_of(table) in NETCDF:
-        names = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
+        names: dict[str, Any] = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
+        names["covariates"] = covariate or ()
         params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return
@@ -151,13 +154,13 @@ def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
 
 
 def _fill_netcdf(
-    source: Path, target: Path, names: dict[str, str | None], normalisation: str, params: dict[str, Any]
+    source: Path, target: Path, names: dict[str, Any], normalisation: str, params: dict[str, Any]
 ) -> dict[str, Any]:
     """Fill a file by `lorank.spatial`, tuning on held-out locations what is auto; gives the facts to print."""
     from lorank.spatial import complete_file
 
     if target.suffix.lower() not in NETCDF:
         raise InputError(f"A NetCDF file is filled into a NetCDF file: let the name of {target} end in .nc.")
-    given = {name: None if value == "auto" else value for name, value in params.items()}
+    given: dict[str, Any] = {name: None if value == "auto" else value for name, value in params.items()}
     used = complete_file(source, target, **names, normalisation=normalisation, **given)
     return {"table": str(target), "cells": used.pop("cells"), "filled": used.pop("filled"), **used}

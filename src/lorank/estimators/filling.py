@@ -147,7 +147,7 @@ class Filling:
         assert posterior is not None
         workers = Workers(self.n_jobs)
         try:
-            return gibbs.fold_in(posterior, Observations.from_dense(codes), 0, workers, apart, LEAST_NOISE)
+            return gibbs.fold_in(posterior, Observations.from_dense(codes), 0, workers, apart=apart, floor=LEAST_NOISE)
         finally:
             workers.close()
 
