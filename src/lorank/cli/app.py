@@ -21,8 +21,10 @@ from lorank.cli import (
     plot,
     predict,
     recommend,
+    report,
     reproduce,
     sample,
+    serve,
     similar,
 )
 from lorank.cli.terminal import ending_cleanly, say
@@ -99,6 +101,8 @@ for command in (
     compare.compare,
     inspect.inspect,
     plot.plot,
+    report.report,
+    serve.serve,
     sample.sample,
     reproduce.reproduce,
     demo.demo,

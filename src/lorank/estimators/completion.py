@@ -24,8 +24,8 @@ from lorank.models.folding import refuse_mean, updated
 from lorank.models.intervals import Calibration, calibrate
 from lorank.observations import Lines, Observations, observe
 from lorank.solvers import Callback, Result
-from lorank.solvers.checkpoint import claimed
-from lorank.tuning.held_out import setting_of
+from lorank.solvers.checkpoint import claiming
+from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
@@ -178,6 +178,7 @@ class MatrixCompletion(ModelEstimator):
         estimator = cls(**{name: value for name, value in given.items() if name not in lost})
         return estimator._keep(replace(model.loaded(), params=given, lost=lost))
 
+    @claiming
     def fit(
         self,
         X: Any,
@@ -228,29 +229,29 @@ class MatrixCompletion(ModelEstimator):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
-        with claimed(checkpoint):
-            saved = running.checkpoint_of(asked, checkpoint, observations, held_out)
-            calibration, trials = None, Trials([])
-            factors = None if start is None else contents_of(start).result.summary
-            if asked.automatic:
-                train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-                tuned = running.tune(asked, train, part, seed, saved, on_trial)
-                setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
-                if held_out is None:
-                    calibration = calibrate(factors, train, part, seed, self.n_jobs)
-                if tuned.interrupted:
-                    setting = running.for_data(asked, train, setting)
-                    return self._finish(asked, train, setting, tuned.result, calibration, trials)
-            else:
-                setting = asked.setting
-            setting = running.for_data(asked, observations, setting)
-            results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
-            for more in range(1, self.n_fits):
-                results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
-            result = running.averaged(results)
-            if held_out is not None:
-                calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
-            return self._finish(asked, observations, setting, result, calibration, trials)
+        saved = running.checkpoint_of(asked, checkpoint, observations, held_out)
+        calibration, trials = None, Trials([])
+        factors = None if start is None else contents_of(start).result.summary
+        if asked.automatic:
+            parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
+            tuned = running.tune(asked, parts, seed, saved, on_trial)
+            train, part = parts[0]
+            setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
+            if held_out is None:
+                calibration = calibrate(factors, train, part, seed, self.n_jobs)
+            if tuned.interrupted:
+                setting = running.for_data(asked, train, setting)
+                return self._finish(asked, train, setting, tuned.result, calibration, trials)
+        else:
+            setting = asked.setting
+        setting = running.for_data(asked, observations, setting)
+        results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
+        for more in range(1, self.n_fits):
+            results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
+        result = running.averaged(results)
+        if held_out is not None:
+            calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
+        return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
         """Take in more observations of known rows and columns, and solve again from where the model stands.

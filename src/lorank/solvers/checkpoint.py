@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from lorank.errors import InputError
 from lorank.files import claim, replacing
 
 S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
 
 # Begins the names of the arrays that are carried.
 _CARRIED = "carried."
@@ -136,6 +138,17 @@ def claimed(path: str | Path | None) -> Iterator[None]:
     path = Path(path)
     with claim(path.with_name(f".{path.name}.lock"), f"The checkpoint {path}"):
         yield
+
+
+def claiming(fit: F) -> F:
+    """A fit that holds the path that it is given as `checkpoint` while it runs."""
+
+    @wraps(fit)
+    def run(*args: Any, checkpoint: str | Path | None = None, **more: Any) -> Any:
+        with claimed(checkpoint):
+            return fit(*args, checkpoint=checkpoint, **more)
+
+    return cast(F, run)
 
 
 def _difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
