@@ -25,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-# Seconds after which a file that is still being read is taken as hanging.
-PATIENCE = 60
+# Seconds after which a file that is still being read is taken as hanging, and a child that has not begun.
+PATIENCE, STARTING = 120, 900
 TOKENS = [
     b"\0",
     b"\xff" * 4,
@@ -334,7 +334,7 @@ def fuzz(name: str, files: int, seed: int = 0, first: int = 0) -> tuple[Counter[
                             done = True
                     if ended:
                         break
-                    if time.monotonic() - moved > PATIENCE:
+                    if time.monotonic() - moved > (PATIENCE if here >= at else STARTING):
                         child.kill()
                     time.sleep(0.02)
             errors.seek(0)

@@ -45,6 +45,15 @@ TitlesOption = Annotated[
 ]
 
 
+SpreadsheetOption = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet/--no-spreadsheet",
+        help="In a csv file, put an apostrophe before text that a spreadsheet would run as a formula.",
+    ),
+]
+
+
 class Duplicates(StrEnum):
     """What --duplicates may be."""
 

@@ -18,6 +18,7 @@ from lorank.cli.options import (
     ModelArgument,
     OutputOption,
     RowOption,
+    SpreadsheetOption,
 )
 from lorank.cli.terminal import answering, beside
 from lorank.progress import ProgressBar
@@ -34,6 +35,7 @@ def predict(
     model: ModelArgument,
     pairs: Annotated[Path, typer.Argument(help="Table with a row id and a column id on each line.")],
     output: OutputOption = None,
+    spreadsheet: SpreadsheetOption = False,
     row: RowOption = None,
     col: ColOption = None,
     interval: Annotated[
@@ -64,7 +66,10 @@ def predict(
     names = pair_columns(pairs, fitted, row, col, delimiter, header)
     lines = 0
     kinds: list[str] = []
-    with ProgressBar(f"Predicting {pairs.name}", bytes_of(pairs)) as bar, answering(output, as_json) as append:
+    with (
+        ProgressBar(f"Predicting {pairs.name}", bytes_of(pairs)) as bar,
+        answering(output, as_json, spreadsheet) as append,
+    ):
         for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
             given = [spelled(distinct) for distinct, _ in sides]
             kinds = kinds or [_kind(part) for part in given]

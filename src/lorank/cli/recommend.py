@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.options import JsonOption, ModelArgument, OutputOption, TitlesOption
+from lorank.cli.options import JsonOption, ModelArgument, OutputOption, SpreadsheetOption, TitlesOption
 from lorank.cli.terminal import answering, beside, say
 from lorank.progress import ProgressBar
 
@@ -39,6 +39,7 @@ def recommend(
     diversity: DiversityOption = 0.0,
     titles: TitlesOption = None,
     output: OutputOption = None,
+    spreadsheet: SpreadsheetOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """List the columns with the highest predictions for rows, without those that were observed.
@@ -58,7 +59,7 @@ def recommend(
     lines = 0
     with (
         ProgressBar("Recommending", fitted.shape[0] if rows is None else rows.size) as bar,
-        answering(output, as_json) as append,
+        answering(output, as_json, spreadsheet) as append,
     ):
         for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance, **filters):
             append(list_columns(fitted, ranking))

@@ -52,7 +52,9 @@ def _readable(value: Any) -> str:
 
 
 @contextmanager
-def answering(output: Path | None, as_json: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def answering(
+    output: Path | None, as_json: bool, for_spreadsheets: bool = False
+) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """A function that adds lines to a table: in a file, or on standard output.
 
     There it is a list of JSON objects, a table with aligned columns on a terminal, or else csv.
@@ -65,7 +67,7 @@ def answering(output: Path | None, as_json: bool) -> Iterator[Callable[[Mapping[
         return
     from lorank.tables import appending
 
-    with appending(output) as append:
+    with appending(output, for_spreadsheets) as append:
 
         def count(columns: Mapping[str, Any]) -> None:
             nonlocal lines

@@ -137,6 +137,8 @@ def choose_columns(
 ) -> tuple[str, str, str] | None:
     """The three columns of a long table; None for a wide one."""
     named = [name for name in (row, col, value) if name is not None]
+    for name in columns if len(columns) == 3 else named:
+        position_of(name, columns, path)  # refuses a name that is there twice, too
     for name in named:
         position_of(name, columns, path)
     if len(columns) == 3 and (len(named) != 1 or named[0] != row):
