@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
+from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
 from lorank.cli.options import (
     DelimiterOption,
     DimOption,
@@ -40,7 +40,7 @@ def complete(
     assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
-    theta: ThetaOption = None,
+    theta: ThetaOption = "auto",
     digits: Annotated[int, typer.Option(min=1, max=17, help="Significant digits of the numbers filled in.")] = 6,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
@@ -67,7 +67,7 @@ def complete(
         "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": number_or_auto(lam, "--lam", float),
-        "theta": theta_for(chosen, theta),
+        "theta": number_or_auto(theta, "--theta", float),
         "random_state": seed,
         "n_jobs": threads,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,10 @@ from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import running
+from lorank.estimators import choosing, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.parameters import OWN, Parameters
 from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
@@ -24,7 +25,6 @@ from lorank.models.intervals import Calibration, calibrate
 from lorank.observations import Lines, Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import setting_of
-from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
 
@@ -116,13 +116,13 @@ class MatrixCompletion(ModelEstimator):
 
     def __init__(
         self,
-        method: Any = "nnfn",
-        rank: int | str = 10,
-        lam: float | str = 10.0,
-        theta: float | str | None = None,
-        loss: str | losses.Loss = "squared",
+        method: Any = "auto",
+        rank: int | str = "auto",
+        lam: float | str = "auto",
+        theta: float | str | None = "auto",
+        loss: str | losses.Loss = "auto",
         solver: Any = "auto",
-        biases: bool | str = False,
+        biases: bool | str = "auto",
         n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -136,7 +136,8 @@ class MatrixCompletion(ModelEstimator):
         row_side: Any = None,
         col_side: Any = None,
         graph_weight: float = 1.0,
-        features: str | None = None,
+        features: str | None = "auto",
+        effort: str = "balanced",
     ) -> None:
         self.method = method
         self.rank = rank
@@ -159,6 +160,7 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.effort = effort
 
     @classmethod
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
@@ -209,10 +211,9 @@ class MatrixCompletion(ModelEstimator):
             raise InputError(
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
-        asked = self._asked()
+        began = time.perf_counter()
         observations = observe(X).astype(self.dtype)
-        if self.rank != AUTO:
-            check_rank(int(self.rank), observations.shape)
+        asked = self._asked().for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -225,12 +226,15 @@ class MatrixCompletion(ModelEstimator):
         factors = None if start is None else contents_of(start).result.summary
         if asked.automatic:
             train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = running.tune(asked, train, part, seed, saved, on_trial)
+            asked, tuned = choosing.tune(asked, train, part, seed, saved, on_trial)
             setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
-                return self._finish(train, setting, tuned.result, calibration, trials)
+                return self._finish(asked, train, setting, tuned.result, calibration, trials)
+            if running.build_solver(asked).samples:  # a chain starts anew, and knows its own intervals
+                factors, calibration = None, None
+            asked = asked.within(time.perf_counter() - began)
         else:
             setting = asked.setting
         results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
@@ -239,7 +243,7 @@ class MatrixCompletion(ModelEstimator):
         result = running.averaged(results)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
-        return self._finish(observations, setting, result, calibration, trials)
+        return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
         """Take in more observations of known rows and columns, and solve again from where the model stands.
@@ -249,32 +253,36 @@ class MatrixCompletion(ModelEstimator):
         """
         if not hasattr(self, "model_"):
             return self.fit(X)
-        asked, model = self._asked(), self.model_
+        model = self.model_
+        asked = self._asked().chosen(model.params)
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
         result = running.solve(asked, observations, model.setting, model.result.summary, seed=0)
-        return self._finish(observations, model.setting, result, model.calibration, Trials.from_rows(model.trials))
+        trials = Trials.from_rows(model.trials)
+        return self._finish(asked, observations, model.setting, result, model.calibration, trials)
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
 
     def _finish(
         self,
+        asked: Parameters,
         observations: Observations,
         setting: Setting,
         result: Result,
         calibration: Calibration | None,
         trials: Trials,
     ) -> MatrixCompletion:
-        """Keep the model that came of a fit."""
+        """Keep the model that came of a fit, and with it what was chosen."""
         values = observations.values
+        params = {**self.get_params(deep=False), **{name: getattr(asked, name) for name in OWN}}
         model = Model(
             result=result,
             setting=setting,
-            params=self.get_params(deep=False),
+            params=params,
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,

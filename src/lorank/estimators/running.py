@@ -13,21 +13,17 @@ import numpy as np
 
 from lorank import losses, registry, solvers
 from lorank.errors import InputError
-from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.parameters import Parameters
 from lorank.estimators.progress import FitProgress
 from lorank.files import crc32
 from lorank.linalg import Factors
-from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
 from lorank.side_information import Features
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
-from lorank.tuning import path as tuning
-from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared
-from lorank.tuning.trial_log import OnTrial
 
 # Parameters that may change when a fit goes on from a checkpoint.
 LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "n_workers", "verbose")
@@ -46,7 +42,7 @@ def checkpoint_of(
     if path is None:
         return None
     about = {name: value for name, value in vars(asked).items() if name not in LIMITS}
-    about["method"] = str(registry.find(asked.method))
+    about["method"] = asked.method if asked.any_method else str(registry.find(asked.method))
     about["data"] = f"{observations!r} {_checksum(observations)}"
     about["validation"] = None if held_out is None else f"{held_out!r} {_checksum(held_out)}"
     return Checkpoint(Path(path), about)
@@ -58,7 +54,6 @@ def _checksum(observations: Observations) -> int:
 
 def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:
     """The problem that the parameters state, with what is tuned taken from the setting."""
-    check_rank(setting.rank, observations.shape)
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
@@ -89,34 +84,12 @@ def side_of(side: Any, ids: Identifiers | None = None) -> Any:
 
 def build_solver(asked: Parameters) -> Solver:
     """The solver that is named, or the method's own for what it is asked."""
-    given = [side for side in (asked.row_side, asked.col_side, asked.features) if side is not None]
+    features = asked.features if asked.features == "implicit" else None
+    given = [side for side in (asked.row_side, asked.col_side, features) if side is not None]
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
-    return registry.find(asked.method).build_solver(asked.solver, tuple(sides))
-
-
-def tune(
-    asked: Parameters,
-    train: Observations,
-    held_out: Observations,
-    seed: int,
-    checkpoint: Checkpoint | None = None,
-    on_trial: OnTrial | None = None,
-) -> Found:
-    """Choose whatever is "auto"."""
-    seconds = None if asked.max_seconds is None else asked.max_seconds / 2
-    method = registry.find(asked.method)
-    if method.samples:
-        raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
-    space = tuning.Space.of(method, asked.lam, asked.rank, asked.theta, asked.biases)
-    held_out = prepared(held_out, losses.find(asked.loss))
-    solver = build_solver(asked)
-
-    def problem(observations: Observations, setting: Setting) -> Problem:
-        return build_problem(asked, observations, setting)
-
-    with one_blas_thread():
-        return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
+    solver = registry.find(asked.method).build_solver(asked.solver, tuple(sides))
+    return solver.with_effort(asked.effort) if asked.solver == "auto" else solver
 
 
 def solve(

@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setting:
-    """Numbers for the parameters that can be tuned; a theta of None is the method's default."""
+    """Numbers for the parameters that can be tuned; a theta of None is the method's default, a lam of None is none."""
 
-    lam: float
+    lam: float | None
     rank: int
     theta: float | None
     biases: bool
@@ -35,7 +35,7 @@ class Setting:
     def facts(self) -> dict[str, Any]:
         """All of it by name."""
         return {
-            "lam": self.lam,
+            **({} if self.lam is None else {"lam": self.lam}),
             "rank": self.rank,
             "theta": self.theta,
             "biases": self.biases,
@@ -45,9 +45,10 @@ class Setting:
     @property
     def bias_weight(self) -> float | None:
         """Ridge weight of the biases; None without them."""
-        return self.lam if self.biases else None
+        return (1.0 if self.lam is None else self.lam) if self.biases else None
 
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "
         own = "".join(f", {name}={value}" for name, value in self.parameters)
-        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}{own}"
+        lam = "" if self.lam is None else f"lam={self.lam:.4g}, "
+        return f"{lam}rank={self.rank}, {theta}biases={self.biases}{own}"

@@ -14,7 +14,7 @@ from lorank.problems import Problem
 from lorank.solvers import Progress, Solver, Status, Stopping, solve
 from lorank.tuning.search import Candidate, Judgement
 from lorank.tuning.setting import Setting
-from lorank.tuning.trials import TrialStatus
+from lorank.tuning.trials import CANDIDATE, TrialStatus
 
 # A change of the held-out error by less than this part of it is no change.
 FLAT = 2e-4
@@ -26,13 +26,13 @@ LEAST_SWEEPS, LEAST_WARM_SWEEPS, MOST_SWEEPS = 5, 2, 20
 Build = Callable[[Observations, Setting], Problem]
 
 
-# What every setting has; all else belongs to the method.
+# What every setting has; all else belongs to the method, but for the word for a kind of model.
 _COMMON = ("lam", "rank", "theta", "biases")
 
 
 def setting_of(parameters: Mapping[str, Any]) -> Setting:
     """What a model is fitted with, from the parameters of a trial."""
-    own = {name: value for name, value in parameters.items() if name not in _COMMON}
+    own = {name: value for name, value in parameters.items() if name not in (*_COMMON, CANDIDATE)}
     return Setting(**{name: parameters[name] for name in _COMMON}, parameters=tuple(own.items()))
 
 

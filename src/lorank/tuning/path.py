@@ -26,11 +26,10 @@ from scipy.sparse.linalg import svds
 from lorank.linalg import Factors, narrowed
 from lorank.observations import Observations
 from lorank.registry import Method
-from lorank.solvers import Checkpoint, Solver
-from lorank.tuning.held_out import BEHIND, FLAT, Build, HeldOutJudge
-from lorank.tuning.search import Found, Search
+from lorank.tuning.held_out import BEHIND, FLAT
+from lorank.tuning.search import Search
 from lorank.tuning.setting import AUTO
-from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.tuning.trial_log import Fitted
 
 # A singular value so many times the next one marks a gap.
 GAP = 3.0
@@ -52,6 +51,8 @@ class Space:
     theta : as it is given; None is the method's default
     searched : mapping
         Values among which the method's own parameters are chosen, by name; the path begins with the first of each.
+    given : mapping
+        What else is said of every trial.
     """
 
     lam: float | None = None
@@ -59,13 +60,14 @@ class Space:
     theta: float | None = None
     biases: bool | None = None
     searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Space:
         """From an estimator's parameters, any of them "auto"."""
         searched = method.automatic
-        if theta == AUTO:
-            searched = ("theta", *searched) if "theta" in method.parameters else searched
+        if theta == AUTO and method.searches("theta"):
+            searched = ("theta", *searched)
         if lam == AUTO and "lam" not in method.parameters and biases is False:
             lam = 1.0
         return cls(
@@ -75,42 +77,6 @@ class Space:
             None if isinstance(biases, str) else bool(biases),
             {name: method.candidates(name) for name in searched},
         )
-
-
-def tune(
-    space: Space,
-    build: Build,
-    solver: Solver,
-    train: Observations,
-    held_out: Observations,
-    seed: int,
-    max_seconds: float | None = None,
-    checkpoint: Checkpoint | None = None,
-    on_trial: OnTrial | None = None,
-) -> Found:
-    """Search a space; the same seed and data give the same path.
-
-    Parameters
-    ----------
-    space : Space
-    build, solver, train, held_out, seed
-        See `HeldOutJudge`.
-    max_seconds : float, optional
-        The search ends with the best it has after this time.
-    checkpoint : Checkpoint, optional
-        Trials are saved there; a search that was interrupted goes on from it.
-    on_trial : function of (done, expected), optional
-        Called after each trial.
-
-    Returns
-    -------
-    Found
-        Its parameters are those of a `Setting`.
-    """
-    judge = HeldOutJudge(build, solver, train, held_out, seed)
-    search = Search(judge, TrialLog(checkpoint, on_trial), math.inf if max_seconds is None else max_seconds)
-    path = _WarmPath(space, train, search)  # referred to until the outcome is saved: see `widest`
-    return search.run(path.run)
 
 
 def lam_max(observations: Observations, centred: bool) -> float:
@@ -128,7 +94,7 @@ def lam_max(observations: Observations, centred: bool) -> float:
     return float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
 
 
-class _WarmPath:
+class WarmPath:
     """The strategy: lam down at a small rank, then the rank, other parameters, lam between the steps, and biases."""
 
     def __init__(self, space: Space, train: Observations, search: Search) -> None:
@@ -153,7 +119,7 @@ class _WarmPath:
         biases = space.biases is not False
         begin("walk")
         top = space.lam if space.lam is not None else lam_max(self.train, biases)
-        given = {"lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
+        given = {**space.given, "lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
         best = self.walk({**given, **{name: values[0] for name, values in space.searched.items()}})
         begin("rank")
         if space.rank is None:

@@ -36,6 +36,10 @@ from lorank.solvers.posterior import Posterior
 BURN_IN = 20
 # Levels of an ordinal scale at most.
 MAX_LEVELS = 50
+# Of a short chain that is compared with others: burn-in, draws, and the Monte Carlo error at which it ends.
+TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE = 8, 24, 5e-3
+# The part of the tolerance that is asked for by an effort.
+EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,16 @@ class BPMF(Solver):
         if max_iter <= burn_in:
             raise InputError(f"{max_iter} sweeps leave no draw after a burn-in of {burn_in}; ask for more sweeps.")
         return replace(self, burn_in=burn_in)
+
+    def with_effort(self, effort: str) -> BPMF:
+        """With a tolerance that goes with it."""
+        return replace(self, tolerance=self.tolerance * EFFORT[effort])
+
+    def for_trial(self) -> tuple[BPMF, int]:
+        """A short chain all of whose draws are kept."""
+        tolerance = max(self.tolerance, TRIAL_TOLERANCE)
+        short = replace(self, burn_in=TRIAL_BURN_IN, kept=TRIAL_DRAWS, tolerance=tolerance)
+        return short, TRIAL_BURN_IN + TRIAL_DRAWS
 
     def init(self, problem: BaseProblem, start: Factors | None, seed: int | None) -> Chain:
         rank, biases, shape = problem.rank, problem.biased, problem.observations.shape

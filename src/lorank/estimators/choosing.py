@@ -1,0 +1,149 @@
+"""Choosing whatever is "auto": which kinds of models are candidates for what is asked, and the search among them.
+
+From the simplest to the most costly, where the method is to be chosen:
+
+- NNFN with its weight, rank, theta and biases on a path (`lorank.tuning.path`);
+- for an effort above "fast", the sampler, which draws its weights; then the same with who rated what as features;
+- for the effort "best", the same for values on a scale, if there are few of them, and at a higher rank.
+
+A method that is given is the only candidate. What cannot be done is no candidate: the sampler with a loss or side
+information that it does not take, or on a backend other than "local".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lorank import losses, registry
+from lorank.errors import InputError
+from lorank.estimators import running
+from lorank.estimators.parameters import DEFAULT_METHOD, SQUARED, Parameters
+from lorank.linalg.blas import one_blas_thread
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.side_information import Features
+from lorank.solvers import Checkpoint
+from lorank.tuning import choice, path
+from lorank.tuning.held_out import HeldOutJudge
+from lorank.tuning.search import Found, Search
+from lorank.tuning.setting import AUTO, Setting, prepared
+from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.tuning.trials import CANDIDATE
+
+SAMPLER = "bpmf"
+IMPLICIT = "implicit"
+# The rank of a sampler, which shrinks directions that are not needed: this, or the point estimate's if that is larger.
+SAMPLER_RANK = 20
+# How many times that is tried too for the effort "best".
+HIGHER = 2
+# Values are on a scale if there are at most so many of them.
+LEVELS = 20
+
+
+def tune(
+    asked: Parameters,
+    train: Observations,
+    held_out: Observations,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    on_trial: OnTrial | None = None,
+) -> tuple[Parameters, Found]:
+    """Choose whatever is "auto": the parameters of the kind that was chosen, and what was found."""
+    options = candidates(asked, train)
+    seconds = float("inf") if asked.max_seconds is None else asked.max_seconds / 2
+    with one_blas_thread():
+        kinds = [_kind(name, option, train, held_out, seed) for name, option in options.items()]
+        scaled = prepared(held_out, losses.find(next(iter(options.values())).loss))
+        found = choice.choose(kinds, scaled, TrialLog(checkpoint, on_trial), seconds)
+    return options[found.parameters[CANDIDATE]], found
+
+
+def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
+    """The kinds of models that may be chosen, by their names in plain words, with method, loss and features given."""
+    sides = [None if side is None else running.side_of(side) for side in (asked.row_side, asked.col_side)]
+    features = [None] if asked.features is None else [IMPLICIT] if asked.features == IMPLICIT else [None, IMPLICIT]
+    if not all(side is None or isinstance(side, Features) for side in sides):
+        features = [asked.features if asked.features == IMPLICIT else None]
+    levels = asked.effort == "best" and np.unique(train.values[:10_000]).size <= LEVELS
+    scales = [asked.loss] if asked.loss != AUTO else [SQUARED, "ordinal"] if levels else [SQUARED]
+    methods = [asked.method]
+    if asked.any_method:
+        methods = [DEFAULT_METHOD] if asked.effort == "fast" or asked.backend != running.LOCAL else []
+        methods = methods or [DEFAULT_METHOD, SAMPLER]
+        # A theta is NNFN's.
+        methods = methods if asked.theta in (None, AUTO) else [DEFAULT_METHOD]
+    found: dict[str, Parameters] = {}
+    refused: InputError | None = None
+    for method in methods:
+        for loss in scales:
+            for feature in features:
+                option = replace(asked, method=method, loss=loss, features=feature)
+                try:
+                    solver = running.build_solver(option)
+                    solver.check_loss(losses.find(loss))
+                except InputError as error:
+                    refused = refused or error
+                    continue
+                found[_name(option)] = option
+    if not found:
+        raise refused or InputError("Nothing can be fitted with these parameters.")
+    return found
+
+
+def _name(option: Parameters) -> str:
+    """What a kind of model is, in plain words."""
+    method = registry.find(option.method)
+    parts = ["sampler" if method.samples else "NNFN" if method.name == DEFAULT_METHOD else str(method)]
+    parts += ["who rated what"] if option.features == IMPLICIT else []
+    parts += ["levels"] if isinstance(losses.find(option.loss), losses.Ordinal) else []
+    return " + ".join(parts)
+
+
+def _kind(name: str, option: Parameters, train: Observations, held_out: Observations, seed: int) -> choice.Kind:
+    """A candidate as the search takes it."""
+    method, solver = registry.find(option.method), running.build_solver(option)
+    option = replace(option, biases=_biases(option))
+
+    def build(observations: Observations, setting: Setting) -> Problem:
+        return running.build_problem(option, observations, setting)
+
+    judged = prepared(held_out, losses.find(option.loss))
+    if method.samples:
+        judge = choice.SamplerJudge(build, solver, train, judged, seed)
+        given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
+        return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
+    space = path.Space.of(method, option.lam, option.rank, option.theta, option.biases)
+    space = replace(space, given={CANDIDATE: name})
+
+    # A path is referred to until the search is over: see `WarmPath.widest`.
+    paths: list[path.WarmPath] = []
+
+    def walk(search: Search, best: Fitted | None) -> Fitted:
+        paths.append(path.WarmPath(space, train, search))
+        return paths[-1].run()
+
+    return choice.Kind(name, HeldOutJudge(build, solver, train, judged, seed), walk, 17)
+
+
+def _sample(
+    option: Parameters, shape: tuple[int, int], given: Mapping[str, Any], search: Search, best: Fitted | None
+) -> Fitted:
+    """A short chain at the usual rank; for the effort "best" also at a higher one."""
+    if option.rank != AUTO:
+        return search.attempt({**given, "rank": min(int(option.rank), *shape)})
+    usual = max(SAMPLER_RANK, 0 if best is None else best.parameters["rank"])
+    ranks = [usual, HIGHER * usual] if option.effort == "best" else [usual]
+    tried = [search.attempt({**given, "rank": rank}) for rank in dict.fromkeys(min(rank, *shape) for rank in ranks)]
+    return min(tried, key=lambda fitted: fitted.error)
+
+
+def _biases(option: Parameters) -> Any:
+    """As they are asked for, but none beside a graph or a kernel, which do not go with them."""
+    sides = [running.side_of(side) for side in (option.row_side, option.col_side) if side is not None]
+    tied = not all(isinstance(side, Features) for side in sides)
+    return False if tied and option.biases == AUTO else option.biases
