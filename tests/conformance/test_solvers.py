@@ -136,7 +136,7 @@ class TestConformance:
         )
 
     def test_converged_means_stationary(self, case, problem):
-        """Theorem 2: the limit is a fixed point of the proximal step of the spectral problem."""
+        """Theorem 5: the limit is a fixed point of the proximal step of the spectral problem."""
         if isinstance(case[1], FactoredNuclear) and case[1].lam == 0:
             pytest.skip("without a regularizer the factors may run away from rows with few entries")
         tol = 1e-9 if not isinstance(case[0], GradientDescent) else 1e-8

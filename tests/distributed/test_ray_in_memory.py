@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from lorank import MatrixCompletion
 from lorank.distributed import over_ray
@@ -49,6 +50,13 @@ def test_same_bits_as_the_local_fit(data, workers):
     assert sum(shares) == data.train.nnz
     assert max(shares) / min(shares) < 1.3
     problem.engine.close()
+
+
+def test_features_go_with_it(data):
+    fit = {"rank": 3, "lam": 2.0, "biases": True, "features": "implicit", "max_iter": 8, "tol": 0, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        local, far = (MatrixCompletion(**fit, backend=where).fit(data.train) for where in ("local", "ray"))
+    same(far.result_, local.result_)
 
 
 def test_workers_killed_again_and_again(data):

@@ -134,7 +134,7 @@ def fit(
                     saved,
                     seed,
                 )
-                mean, known = first.mean, first.nnz
+                mean, known = first.mean, sum(part.entries for part in prepared.sides[ROWS])
         best = fitted.parameters["lam"]
         limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
         model = Model(

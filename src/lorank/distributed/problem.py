@@ -56,7 +56,7 @@ class BlockProblem(Problem):
     def ridge_regressions(
         self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
     ) -> tuple[Array, float]:
-        full, drag = self.line_terms(factors, ridge, pull)
+        full, drag = self.line_terms(factors, ridge, pull, transposed)
         side = COLS if transposed else ROWS
         shared = (factors.right, factors.k, self.biased, factors.offset, full)
         if drag.size:
@@ -72,15 +72,15 @@ class FolderProblem(BlockProblem):
 
     @cached_property
     def mean(self) -> float:
-        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.nnz
+        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.total
 
     @cached_property
-    def nnz(self) -> int:
-        """Entries to learn from."""
-        return int(self.counts(False).sum())
+    def total(self) -> float:
+        """Entries to learn from; what they weigh together, where there are weights."""
+        return float(self.counts(False).sum())
 
     def spread(self, offset: float) -> float:
-        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.nnz
+        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.total
 
     def counts(self, transposed: bool) -> Array:
         return self.engine.run(COLS if transposed else ROWS, "counts")[0]

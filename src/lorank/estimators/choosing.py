@@ -73,10 +73,9 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
     scales = [asked.loss] if asked.loss != AUTO else [SQUARED, "ordinal"] if levels else [SQUARED]
     methods = [asked.method]
     if asked.any_method:
-        methods = [DEFAULT_METHOD] if asked.effort == "fast" or asked.backend != running.LOCAL else []
-        methods = methods or [DEFAULT_METHOD, SAMPLER]
-        # A theta is NNFN's.
-        methods = methods if asked.theta in (None, AUTO) else [DEFAULT_METHOD]
+        # The sampler takes no weights and runs here alone; a theta is NNFN's.
+        able = train.weights is None and asked.backend == running.LOCAL and asked.theta in (None, AUTO)
+        methods = [DEFAULT_METHOD, SAMPLER] if able and asked.effort != "fast" else [DEFAULT_METHOD]
     found: dict[str, Parameters] = {}
     refused: InputError | None = None
     for method in methods:
@@ -109,8 +108,10 @@ def _kind(name: str, option: Parameters, train: Observations, held_out: Observat
     method, solver = registry.find(option.method), running.build_solver(option)
     option = replace(option, biases=_biases(option))
 
+    sides = running.sides_of(option, train)
+
     def build(observations: Observations, setting: Setting) -> Problem:
-        return running.build_problem(option, observations, setting)
+        return running.build_problem(option, observations, setting, sides)
 
     judged = prepared(held_out, losses.find(option.loss))
     if method.samples:
@@ -118,7 +119,8 @@ def _kind(name: str, option: Parameters, train: Observations, held_out: Observat
         given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
         return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
     space = path.Space.of(method, option.lam, option.rank, option.theta, option.biases)
-    space = replace(space, given={CANDIDATE: name})
+    ridge = any(isinstance(side, Features) and side.ridge is None for side in sides)
+    space = replace(space, features=ridge, given={CANDIDATE: name})
 
     # A path is referred to until the search is over: see `WarmPath.widest`.
     paths: list[path.WarmPath] = []

@@ -83,7 +83,8 @@ class MatrixCompletion(ModelEstimator):
     graph_weight : float
         Multiplies graphs and kernels.
     features : "implicit" or None
-        "implicit" adds who rated what as features of rows and columns, which needs no other data; for "bpmf".
+        "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
+        "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
 
     Attributes
     ----------
@@ -181,6 +182,7 @@ class MatrixCompletion(ModelEstimator):
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         validation: Any = None,
         start: MatrixCompletion | Model | None = None,
         callbacks: Sequence[Callback] = (),
@@ -194,6 +196,9 @@ class MatrixCompletion(ModelEstimator):
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
         y : ignored
             There for scikit-learn, whose tools pass it.
+        sample_weight : weights of the entries, optional
+            An entry of weight c counts as if it were there c times: 1 / variance of its error, where that is known. Of
+            a matrix in its shape, else one for each entry in its order; one of weight 0 is not observed.
         validation : the same as X, or a fraction of X to hold out, optional
             Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
             what is "auto", and makes intervals possible.
@@ -212,7 +217,7 @@ class MatrixCompletion(ModelEstimator):
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
         began = time.perf_counter()
-        observations = observe(X).astype(self.dtype)
+        observations = observe(X, sample_weight).astype(self.dtype)
         asked = self._asked().for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
@@ -287,7 +292,7 @@ class MatrixCompletion(ModelEstimator):
             col_ids=observations.col_ids,
             observations=observations,
             entries=observations.nnz,
-            mean=float(values.mean(dtype=np.float64)),
+            mean=observations.mean,
             range=(float(values.min()), float(values.max())),
             calibration=calibration,
             trials=tuple(trials.rows()),

@@ -49,15 +49,23 @@ def checkpoint_of(
 
 
 def _checksum(observations: Observations) -> int:
-    return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
+    return crc32(*(array.data for array in observations.by_row.arrays if array is not None))
 
 
-def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:
-    """The problem that the parameters state, with what is tuned taken from the setting."""
+def build_problem(
+    asked: Parameters, observations: Observations, setting: Setting, sides: Sequence[Any] | None = None
+) -> Problem:
+    """The problem that the parameters state, with what is tuned taken from the setting.
+
+    `sides` are those of `sides_of`, where they are known already.
+    """
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
-    sides = sides_of(asked, observations)
+    sides = [
+        side.with_ridge(setting.feature_ridge) if isinstance(side, Features) else side
+        for side in (sides or sides_of(asked, observations))
+    ]
     shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
     return Problem(shown, regularizer, rank, weight, asked.n_jobs, loss, *sides)
 

@@ -101,7 +101,11 @@ def updated(older: Observations, newer: Observations) -> Observations:
     kept = older.subset(~np.isin(cells, replaced))
     rows, cols = np.concatenate([kept.rows, newer.rows]), np.concatenate([kept.cols, newer.cols])
     values = np.concatenate([kept.values, newer.values.astype(older.dtype)])
-    return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids)
+    weights = None
+    if kept.weights is not None or newer.weights is not None:
+        ones = (np.ones(part.nnz) if part.weights is None else part.weights for part in (kept, newer))
+        weights = np.concatenate(list(ones))
+    return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids, weights)
 
 
 def _multiplier(regularizer: Any, frame: Frame) -> Array:
@@ -126,5 +130,6 @@ def _beside(observations: Observations, n: int, col_ids: Identifiers | None, wha
         cols = observations.cols
     else:
         raise InputError(f"The new data has {observations.shape[1]} {what}s and the model {n}; give it the same ones.")
-    shape = (observations.shape[0], n)
-    return Observations.from_coo(observations.rows, cols, observations.values, shape, observations.row_ids, col_ids)
+    shape, weights = (observations.shape[0], n), observations.weights
+    placed = observations.rows, cols, observations.values
+    return Observations.from_coo(*placed, shape, observations.row_ids, col_ids, weights)

@@ -16,6 +16,8 @@ class Setting:
     biases: bool
     # Values of the method's other parameters that were searched, as (name, value) pairs.
     parameters: tuple[tuple[str, Any], ...] = ()
+    # Of the features' coefficients; None where there are none, or where nothing chose it.
+    feature_ridge: float | None = None
 
     def __post_init__(self) -> None:
         # JSON has lists only.
@@ -34,11 +36,13 @@ class Setting:
 
     def facts(self) -> dict[str, Any]:
         """All of it by name."""
+        features = {} if self.feature_ridge is None else {"feature_ridge": self.feature_ridge}
         return {
             **({} if self.lam is None else {"lam": self.lam}),
             "rank": self.rank,
             "theta": self.theta,
             "biases": self.biases,
+            **features,
             **dict(self.parameters),
         }
 
@@ -49,6 +53,7 @@ class Setting:
 
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "
-        own = "".join(f", {name}={value}" for name, value in self.parameters)
+        features = "" if self.feature_ridge is None else f", feature_ridge={self.feature_ridge:.4g}"
+        own = features + "".join(f", {name}={value}" for name, value in self.parameters)
         lam = "" if self.lam is None else f"lam={self.lam:.4g}, "
         return f"{lam}rank={self.rank}, {theta}biases={self.biases}{own}"

@@ -2,7 +2,8 @@
 
     v_ij = mu + a_i + b_j + noise,   a_i ~ N(0, va),   b_j ~ N(0, vb),   noise ~ N(0, s2)
 
-Variational EM with independent a and b: given b, row i has precision n_i / s2 + 1 / va; variances follow from
+Variational EM with independent a and b: given b, row i has precision n_i / s2 + 1 / va (of entries with weights c_ij,
+whose noise has the variance s2 / c_ij, n_i is the sum of these); variances follow from
 means and variances, va = mean(a_i^2 + var a_i), s2 = mean((v - mu - a_i - b_j)^2 + var a_i + var b_j). The ridges of
 the offsets in least squares are s2 / va and s2 / vb, each its own; they have no unit, so that they are the same
 whatever the data are multiplied by.
@@ -55,19 +56,21 @@ def empirical_bayes_offsets(
     workers = workers or Workers()
     v = observations.values
     m, n = observations.shape
-    counts = [np.diff(lines.pointers).astype(np.float64) for lines in (observations.by_row, observations.by_col)]
-    mu, scale = float(v.mean(dtype=np.float64)), float(v.var(dtype=np.float64))
+    counts = [lines.totals().astype(np.float64) for lines in (observations.by_row, observations.by_col)]
+    mu = observations.mean
+    scale = float(v.var(dtype=np.float64))
     a, b = np.zeros(m), np.zeros(n)
     if scale <= 1e-12 * mu * mu or scale == 0:
         return Offsets(mu, a, b, 0.0, 0.0, 0.0)
     floor = FLOOR * scale
     seen_a, seen_b = counts[0] > 0, counts[1] > 0
+    total = float(counts[0].sum())
     va, vb, s2 = scale / 4, scale / 4, scale / 2
     for _ in range(rounds):
         before = np.array([va, vb, s2])
         a, spread_a, va, _ = _half(observations.by_row, counts[0], mu, b, va, s2, floor, workers)
         b, spread_b, vb, squares = _half(observations.by_col, counts[1], mu, a, vb, s2, floor, workers)
-        s2 = max(float(squares + counts[0] @ spread_a + counts[1] @ spread_b) / v.size, floor)
+        s2 = max(float(squares + counts[0] @ spread_a + counts[1] @ spread_b) / total, floor)
         # At the optimum the offsets of the lines that were seen sum to zero; moving there saves hundreds of rounds.
         shift_a, shift_b = a[seen_a].mean(), b[seen_b].mean()
         a, b, mu = np.where(seen_a, a - shift_a, 0), np.where(seen_b, b - shift_b, 0), float(mu + shift_a + shift_b)
@@ -81,7 +84,7 @@ def _half(
 ) -> tuple[Array, Array, float, float]:
     """Means and variances of one side's offsets, their new variance, and the sum of squared residuals."""
     sums, squares = np.empty(counts.size), np.empty(counts.size)
-    args = (lines.pointers, lines.indices, lines.values, other + mu, sums, squares)
+    args = (*lines.arrays, other + mu, sums, squares)
     workers.run(line_sums, lines.pointers, *args, work_per_entry=4)
     spread = 1 / (counts / s2 + 1 / variance)
     own = spread / s2 * sums

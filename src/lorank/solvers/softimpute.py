@@ -45,7 +45,8 @@ class _OnCompleted(Alternating):
     ) -> tuple[Array, float]:
         k = factors.k
         slope, _ = problem.gradient_left(factors, transposed)
-        gram = problem.gram(factors.right, k)
+        # Weights up to c_max: the loss is below its tangent plus c_max/2 times the squared change, on all entries.
+        gram = problem.curvature * problem.gram(factors.right, k)
         target = factors.W.astype(np.float64) @ gram - slope[:, :k]
         left = factors.left.copy()
         left[:, :k] = scipy.linalg.solve(gram + ridge, target.T, assume_a="pos").T
@@ -53,7 +54,7 @@ class _OnCompleted(Alternating):
         if problem.bias_weight is not None:
             # Biases have their exact minimiser for the new rows, as in any alternating least squares.
             slope, _ = problem.gradient_left(moved, transposed)
-            counts = np.diff(problem.lines(transposed).pointers)
+            counts = problem.counts(transposed)
             left[:, k] -= (slope[:, k] + problem.bias_weight * left[:, k]) / np.maximum(
                 counts + problem.bias_weight, 1e-12
             )

@@ -109,11 +109,12 @@ def paired(losses: Array, others: Array) -> tuple[float, float]:
 
 
 def _losses(fitted: Fitted, held_out: Observations) -> Array:
-    """Squared errors at the held-out entries."""
+    """Squared errors at the held-out entries, times their weights where they have any."""
     if fitted.losses is not None:
         return fitted.losses
     predicted = fitted.factors.predict(held_out.rows, held_out.cols)
-    return np.asarray((predicted - held_out.values).astype(np.float64) ** 2)
+    squares = (predicted - held_out.values).astype(np.float64) ** 2
+    return np.asarray(squares if held_out.weights is None else squares * held_out.weights / held_out.weights.mean())
 
 
 @dataclass(frozen=True)
