@@ -36,9 +36,9 @@ def same(one, other):
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_same_bits_as_the_local_fit(data, workers):
     problem = over_ray(data.train, REGULARIZER, 4, None, workers)
-    for weight in (None, 3.0):
-        local = Problem(data.train, REGULARIZER, 4, weight)
-        far = BlockProblem(data.train, REGULARIZER, 4, weight, engine=problem.engine)
+    for ridges in (None, (3.0, 2.0)):
+        local = Problem(data.train, REGULARIZER, 4, ridges)
+        far = BlockProblem(data.train, REGULARIZER, 4, ridges, engine=problem.engine)
         same(fitted(far, data.validation), fitted(local, data.validation))
         start, ridge, pull = local.random_start(0), np.eye(4), 0.1 * np.ones((4, 4))
         for transposed in (False, True):

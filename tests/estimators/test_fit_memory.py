@@ -12,7 +12,7 @@ from lorank.estimators.memory import fit_memory
 from lorank.estimators.parameters import Parameters
 from lorank.linalg import memory
 
-AUTO = {"method": "nnfn", **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 def entries(m, n, count, dtype):

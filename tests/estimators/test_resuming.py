@@ -9,7 +9,7 @@ from lorank.observations import Lines, Observations
 from lorank.solvers import Checkpoint, alternating
 from lorank.tuning.trial_log import TrialLog
 
-AUTO = {"method": "nnfn", **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 @pytest.fixture(scope="module")

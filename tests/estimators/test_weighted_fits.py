@@ -41,14 +41,18 @@ DOUBLED = [name for name in METHODS if name not in ("mcp", "fgsr")]
 @pytest.mark.parametrize("biases", [False, True])
 def test_twice_the_weight_of_all_and_of_the_regularizer_is_the_same_problem(method, biases):
     X, _ = data()
-    settings = {"method": method, "rank": 3, "biases": biases, "random_state": 0, "tol": 1e-9, "max_iter": 2000}
-    if method in ("capped-l1", "lsp"):  # theirs would follow lam
-        settings["theta"] = 5.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plain = MatrixCompletion(lam=1.0, **settings).fit(X)
-        double = MatrixCompletion(lam=2.0, **settings).fit(X, sample_weight=np.full(X.shape, 2.0))
-    assert double.result_.objective == pytest.approx(2 * plain.result_.objective, rel=1e-4)
+    found = lorank.registry.find(method)
+    own = {"theta": 5.0} if method in ("capped-l1", "lsp") else {}  # theirs would follow lam
+    objectives = []
+    for weight in (1.0, 2.0):
+        seen = observe(X, np.full(X.shape, weight))
+        ridges = (0.5 * weight, 1.5 * weight) if biases else None
+        problem = Problem(seen, found.build_regularizer(weight, **own), 3, ridges)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = solve(found.build_solver("auto", ()), problem, stopping=Stopping(1e-9, 2000), seed=0)
+        objectives.append(fitted.objective)
+    assert objectives[1] == pytest.approx(2 * objectives[0], rel=1e-4)
 
 
 @pytest.mark.parametrize("solver", ["softimpute", "proximal"])
@@ -82,14 +86,15 @@ def test_a_weighted_factored_fit_is_stationary(solver, biases):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(seen)
-    problem = Problem(seen, FactoredNNFN(lam=2.0), 3, 2.0 if biases else None)
+    problem = Problem(seen, FactoredNNFN(lam=2.0), 3, model.setting_.bias_ridges)
     factors = model.result_.factors
     slopes = problem.gradients(factors)
     grams = problem.gram(factors.left, 3), problem.gram(factors.right, 3)
     for slope, factor, multiplier in zip(slopes, (factors.W, factors.H), problem.factored.multipliers(*grams)):
         assert np.abs(slope[:, :3] + factor @ multiplier).max() < 2e-2
-    for slope, bias in zip(slopes, (factors.row_bias, factors.col_bias)) if biases else ():
-        assert np.abs(slope[:, 3] + 2.0 * bias).max() < 2e-2
+    biased = zip(slopes, (factors.row_bias, factors.col_bias), problem.bias_ridges or ())
+    for slope, bias, ridge in biased:
+        assert np.abs(slope[:, 3] + ridge * bias).max() < 2e-2
 
 
 def test_offsets_of_weighted_entries_are_those_of_entries_given_so_often():
@@ -161,8 +166,8 @@ def test_an_engine_gives_the_same_bits(tmp_path, in_files):
             ]
             for side, parts in sides.items()
         }
-    plain = Problem(seen, FactoredNNFN(lam=2.0), 3, 2.0)
-    spread = BlockProblem(seen, FactoredNNFN(lam=2.0), 3, 2.0, engine=LocalEngine(sides))
+    plain = Problem(seen, FactoredNNFN(lam=2.0), 3, (2.0, 1.0))
+    spread = BlockProblem(seen, FactoredNNFN(lam=2.0), 3, (2.0, 1.0), engine=LocalEngine(sides))
     one, other = (solve(Alternating(), p, stopping=Stopping(1e-4, 20), seed=0) for p in (plain, spread))
     np.testing.assert_array_equal(one.factors.left, other.factors.left)
     np.testing.assert_array_equal(spread.engine.run(ROWS, "counts")[0], seen.by_row.totals())

@@ -36,7 +36,14 @@ def small(m=20, n=14, q=4, seed=0, side="both", **more):
     X[1], X[:, 3] = np.nan, np.nan
     sides = {"row_side": Features(F, ridge=0.7), "col_side": Features(G, ridge=3.0)}
     sides = sides if side == "both" else {side: sides[side]}
-    given = {"regularizer": FactoredNuclear(lam=0.7), "rank": 3, "bias_weight": 0.4, "n_jobs": 1, **sides, **more}
+    given = {
+        "regularizer": FactoredNuclear(lam=0.7),
+        "rank": 3,
+        "bias_ridges": (0.4, 0.6),
+        "n_jobs": 1,
+        **sides,
+        **more,
+    }
     return Problem(Observations.from_dense(X), **given)
 
 
@@ -62,10 +69,10 @@ def test_the_objective_is_the_ridge_of_deviations_and_of_coefficients(side):
     problem = small(side=side)
     factors = solve(Alternating(), problem, seed=0, stopping=Stopping(max_iter=15)).factors
     regularized = sum(
-        0.7 / 2 * least_over_coefficients(factor, features) + 0.4 / 2 * least_over_coefficients(bias[:, None], features)
-        for factor, bias, features in (
-            (factors.W, factors.row_bias, problem.row_side),
-            (factors.H, factors.col_bias, problem.col_side),
+        0.7 / 2 * least_over_coefficients(factor, features) + own / 2 * least_over_coefficients(bias[:, None], features)
+        for factor, bias, own, features in (
+            (factors.W, factors.row_bias, 0.4, problem.row_side),
+            (factors.H, factors.col_bias, 0.6, problem.col_side),
         )
     )
     expected = problem.loss(factors) + regularized + 0.4 / 2 * (factors.offset - problem.mean) ** 2
@@ -86,7 +93,7 @@ def test_nothing_is_left_to_gain_where_it_converged(regularizer):
         W, H, a, b, offset = np.split(x, np.cumsum([3 * m, 3 * n, m, n]))
         W, H = W.reshape(m, 3), H.reshape(n, 3)
         sigma = np.linalg.svd(roots[0] @ W @ H.T @ roots[1], compute_uv=False)
-        pays = 0.4 / 2 * (a @ sides[0] @ a + b @ sides[1] @ b + (offset[0] - problem.mean) ** 2)
+        pays = 0.2 * (a @ sides[0] @ a + (offset[0] - problem.mean) ** 2) + 0.3 * b @ sides[1] @ b
         return problem.loss(Factors.of(W, H, a, b, offset[0])) + spectral.value(sigma) + pays
 
     at = np.concatenate([factors.W.ravel(), factors.H.ravel(), factors.row_bias, factors.col_bias, [factors.offset]])
@@ -96,7 +103,7 @@ def test_nothing_is_left_to_gain_where_it_converged(regularizer):
 
 def test_the_minimum_is_that_of_a_proximal_gradient_method_on_the_whitened_matrix():
     """Convex at theta = 0 and full rank: X = C^(1/2) Y D^(1/2), and the nuclear norm of Y."""
-    problem = small(rank=14, bias_weight=None)
+    problem = small(rank=14, bias_ridges=None)
     seen = problem.observations
     m, n = seen.shape
     left, right = (
@@ -122,7 +129,7 @@ def test_the_minimum_is_that_of_a_proximal_gradient_method_on_the_whitened_matri
 class TestConformance:
     """What holds without features holds with them."""
 
-    @pytest.mark.parametrize("more", [{}, {"bias_weight": None, "side": "row_side"}, {"pointwise": Huber(0.5)}])
+    @pytest.mark.parametrize("more", [{}, {"bias_ridges": None, "side": "row_side"}, {"pointwise": Huber(0.5)}])
     def test_decreases_monotonically_to_the_objective_of_its_factors(self, case, more):
         problem = small(regularizer=case[1], **more)
         result = solve(case[0], problem, seed=0, stopping=Stopping(tol=1e-9, max_iter=60))

@@ -12,7 +12,7 @@ from lorank.solvers import Alternating, Stopping, solve
 from lorank.tuning.path import lam_max
 from lorank.tuning.trials import Trial, Trials, TrialStatus
 
-AUTO = {"method": "nnfn", **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 @pytest.fixture(scope="module")

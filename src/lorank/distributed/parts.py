@@ -161,6 +161,16 @@ class Block:
         """Entries of each line; what they weigh together, where there are weights."""
         return (self._by_line(lambda span, lines: lines.totals()),)
 
+    def residual_sums(self, other: Array) -> tuple[Array, Array]:
+        """Sum and sum of squares of v_ij - other_j over each line."""
+        other = unlocked(other)
+        count = self.parts[-1].hi - self.parts[0].lo if self.parts else 0
+        sums, squares = np.empty(count), np.empty(count)
+        for span, lines in self._each():
+            args = (*lines.arrays, other, sums[span], squares[span])
+            self.workers.run(kernels.line_sums, lines.pointers, *args, work_per_entry=4)
+        return sums, squares
+
     def distances(self, offset: float) -> tuple[Array, Array]:
         """Sums over each line of (value - offset) and of its absolute value, weighted."""
         signed = self._by_line(lambda span, lines: _line_sums(lines, lines.values - offset))

@@ -32,7 +32,7 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
     # The data by rows and by columns, and the factors that are on their way.
     store = 2 * observations.nnz * (observations.dtype.itemsize + 8) + 40 * (rank + 8) * sum(observations.shape)
     with open_ray(cpus=workers * threads, store_bytes=int(1.2 * store)):
-        spread = over_ray(observations, problem.regularizer, rank, problem.bias_weight, workers, threads)
+        spread = over_ray(observations, problem.regularizer, rank, problem.bias_ridges, workers, threads)
         # The driver knows the features, and pulls lines toward where they expect them.
         spread = replace(spread, row_side=problem.row_side, col_side=problem.col_side)
         try:

@@ -109,9 +109,10 @@ def _kind(name: str, option: Parameters, train: Observations, held_out: Observat
     option = replace(option, biases=_biases(option))
 
     sides = running.sides_of(option, train)
+    ridges = running.for_data(option, train, Setting(1.0, 1, None, option.biases is not False)).ridges
 
     def build(observations: Observations, setting: Setting) -> Problem:
-        return running.build_problem(option, observations, setting, sides)
+        return running.build_problem(option, observations, replace(setting, ridges=ridges), sides)
 
     judged = prepared(held_out, losses.find(option.loss))
     if method.samples:

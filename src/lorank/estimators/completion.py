@@ -56,7 +56,8 @@ class MatrixCompletion(ModelEstimator):
     solver : str or object
         "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
-        Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
+        Fit a global offset and an offset for each row and column jointly with the factors. Their ridges are those of
+        empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
         the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
@@ -217,8 +218,9 @@ class MatrixCompletion(ModelEstimator):
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
         began = time.perf_counter()
+        asked = self._asked()
         observations = observe(X, sample_weight).astype(self.dtype)
-        asked = self._asked().for_shape(observations.shape)
+        asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -236,12 +238,14 @@ class MatrixCompletion(ModelEstimator):
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
+                setting = running.for_data(asked, train, setting)
                 return self._finish(asked, train, setting, tuned.result, calibration, trials)
             if running.build_solver(asked).samples:  # a chain starts anew, and knows its own intervals
                 factors, calibration = None, None
             asked = asked.within(time.perf_counter() - began)
         else:
             setting = asked.setting
+        setting = running.for_data(asked, observations, setting)
         results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
@@ -265,9 +269,10 @@ class MatrixCompletion(ModelEstimator):
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
-        result = running.solve(asked, observations, model.setting, model.result.summary, seed=0)
+        setting = running.for_data(asked, observations, model.setting)
+        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
         trials = Trials.from_rows(model.trials)
-        return self._finish(asked, observations, model.setting, result, model.calibration, trials)
+        return self._finish(asked, observations, setting, result, model.calibration, trials)
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))

@@ -23,7 +23,7 @@ from lorank.problems import Problem
 from lorank.side_information import Features
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
-from lorank.tuning.setting import Setting, prepared
+from lorank.tuning.setting import Setting, prepared, with_ridges
 
 # Parameters that may change when a fit goes on from a checkpoint.
 LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "n_workers", "verbose")
@@ -66,8 +66,15 @@ def build_problem(
         side.with_ridge(setting.feature_ridge) if isinstance(side, Features) else side
         for side in (sides or sides_of(asked, observations))
     ]
-    shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
-    return Problem(shown, regularizer, rank, weight, asked.n_jobs, loss, *sides)
+    shown = prepared(observations, loss)
+    return Problem(shown, regularizer, setting.rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
+
+
+def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
+    """The setting with what comes from the data that is fitted: the ridges of biases. A sampler draws its own."""
+    if registry.find(asked.method).samples:
+        return setting
+    return with_ridges(setting, observations, losses.find(asked.loss))
 
 
 def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:

@@ -59,6 +59,8 @@ def fold_in(model: M, X_new: Any, axis: int) -> M:
         entries=observations.nnz,
         calibration=model.calibration and model.calibration.for_new(axis, factors.shape[axis]),
         sigma=None,
+        row_titles=model.row_titles if axis == 1 else {},
+        col_titles=model.col_titles if axis == 0 else {},
     )
 
 
@@ -83,7 +85,10 @@ def fold_in_rows(model: Contents, observations: Observations, transposed: bool =
     if not registry.find(model.params["method"]).folds_in:
         raise InputError(f"Method {model.method!r} cannot take in new rows or columns; fit all of them together.")
     prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
-    problem = Problem(prepared, regularizer, fitted.k, model.setting.bias_weight, model.n_jobs, loss)
+    ridges = model.setting.bias_ridges
+    if ridges is not None and transposed:
+        ridges = ridges[1], ridges[0]
+    problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
     frame = problem.frame(fitted)
     ridge = frame.for_left(_multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))

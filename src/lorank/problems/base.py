@@ -2,8 +2,9 @@
 
     F = sum over observed (i, j) of loss(X_ij, O_ij) + regularizer(X)
 
-and with biases weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2) more. The offset needs its ridge: without one, NNFN at
-theta 1 could hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
+and with biases 1/2 (ra ||a||^2 + rb ||b||^2 + r0 (offset - mean)^2) more, with ridges ra of the rows and rb of the
+columns that have no unit (`lorank.problems.offsets`). The offset needs a ridge too: without one, NNFN at theta 1 could
+hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class BaseProblem:
     observations: Observations
     regularizer: Regularizer | None
     rank: int
-    bias_weight: float | None = None
+    bias_ridges: tuple[float, float] | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
     row_side: Features | GraphLaplacian | KernelPrior | None = None
@@ -166,14 +167,25 @@ class BaseProblem:
 
     @property
     def biased(self) -> bool:
-        return self.bias_weight is not None
+        return self.bias_ridges is not None
+
+    def bias_ridge(self, transposed: bool) -> float:
+        """The ridge of the row biases (column biases when transposed); 0 without biases."""
+        return 0.0 if self.bias_ridges is None else self.bias_ridges[transposed]
+
+    @property
+    def offset_ridge(self) -> float:
+        """The ridge of the offset: the smaller one of the biases'."""
+        return 0.0 if self.bias_ridges is None else min(self.bias_ridges)
 
     def bias_penalty(self, factors: Factors) -> float:
-        """weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2), or 0 without biases."""
-        if self.bias_weight is None:
-            return 0.0
-        squares = sum(self.own_square(b, side) for b, side in ((factors.row_bias, False), (factors.col_bias, True)))
-        return self.bias_weight / 2 * (squares + (factors.offset - self.mean) ** 2)
+        """What the biases and the offset of factors pay; 0 without them."""
+        return self.ridge_of(factors.row_bias, factors.col_bias, factors.offset) if self.biased else 0.0
+
+    def ridge_of(self, rows: Array, cols: Array, offset: float) -> float:
+        """1/2 (ra ||a||^2 + rb ||b||^2 + r0 (offset - mean)^2) of these biases and offset."""
+        both = sum(self.bias_ridge(side) * self.own_square(b, side) for b, side in ((rows, False), (cols, True)))
+        return 0.5 * (both + self.offset_ridge * (offset - self.mean) ** 2)
 
     def own_square(self, bias: Array, transposed: bool) -> float:
         """||a||^2 of the biases of rows (columns when transposed); a^T C^-1 a by features."""
@@ -183,10 +195,11 @@ class BaseProblem:
     def centred_biases(self, rows: Array, cols: Array, offset: float) -> tuple[Array, Array, float]:
         """Constants moved from the biases to the offset such that a_i + b_j + offset stays and the ridge is smallest.
 
-        The minimum of sum (a_i - s)^2 + sum (b_j - t)^2 + (offset + s + t - mean)^2 over s and t has, with
-        T = offset + s + t - mean, s = mean(a) - T/m and t = mean(b) - T/n.
+        The minimum of ra sum (a_i - s)^2 + rb sum (b_j - t)^2 + r0 (offset + s + t - mean)^2 over s and t has, with
+        T = offset + s + t - mean, s = mean(a) - r0 T / (ra m) and t = mean(b) - r0 T / (rb n).
         """
         (m, middle_row), (n, middle_col) = self._middle(rows, False), self._middle(cols, True)
+        m, n = (size * self.bias_ridge(transposed) / self.offset_ridge for size, transposed in ((m, False), (n, True)))
         T = (offset - self.mean + middle_row + middle_col) / (1 + 1 / m + 1 / n)
         shift_rows, shift_cols = middle_row - T / m, middle_col - T / n
         return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T

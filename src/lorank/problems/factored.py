@@ -55,8 +55,8 @@ class FactoredProblem(BaseProblem):
         curvature = self.pointwise.curvature
         full = np.zeros((k + self.biased, k + self.biased), dtype)
         full[:k, :k] = ridge / curvature
-        if self.bias_weight is not None:
-            full[k, k] = self.bias_weight / curvature
+        if self.biased:
+            full[k, k] = self.bias_ridge(transposed) / curvature
         features = self.features(transposed)
         drag = _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
         if features is not None:

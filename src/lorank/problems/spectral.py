@@ -88,8 +88,9 @@ class SpectralProblem(BaseProblem):
         """F at a point."""
         residual = (self.observations.values - point.entries - self.bias_entries(point.bias)).astype(np.float64)
         ridge, graphs = 0.0, 0.0
-        if self.bias_weight is not None:
-            ridge = 0.5 * self.bias_weight * float(np.sum(point.bias[1:] ** 2) + (point.bias[0] - self.mean) ** 2)
+        if self.biased:
+            offset, rows, cols = _split(point.bias, len(point.U))
+            ridge = self.ridge_of(rows, cols, offset)
         if self.coupled and point.sigma.size:
             graphs = self.graph_penalty(Factors.of(point.U * point.sigma.astype(point.U.dtype), point.V))
         weights = self.observations.weights
@@ -141,17 +142,16 @@ class SpectralProblem(BaseProblem):
 
         `entries` are those of X without its biases.
         """
-        if self.bias_weight is None:
+        if not self.biased:
             return bias
         seen = self.observations
         target = seen.values - entries
         weights = 1.0 if seen.weights is None else seen.weights
         offset, rows, cols = _split(bias.copy(), seen.shape[0])
-        for side, index, other, other_index in ((rows, seen.rows, cols, seen.cols), (cols, seen.cols, rows, seen.rows)):
+        sides = ((rows, seen.rows, cols, seen.cols), (cols, seen.cols, rows, seen.rows))
+        for transposed, (side, index, other, other_index) in zip((False, True), sides):
             sums = np.bincount(index, weights=weights * (target - offset - other[other_index]), minlength=len(side))
-            # With no ridge, a line without observations keeps bias 0 instead of 0 / 0.
-            counts = self.counts(transposed=side is cols)
-            side[:] = sums / np.maximum(counts + self.bias_weight, 1e-12)
+            side[:] = sums / (self.counts(transposed) + self.bias_ridge(transposed))
         rows, cols, offset = self.centred_biases(rows, cols, offset)
         return np.concatenate([[offset], rows, cols])
 

@@ -71,14 +71,14 @@ def _descend(problem: FactoredProblem, state: GradientState, block: int, sides: 
     now = state.factors
     slopes = _gradients(problem, now, sides)
     offset = 0.0
-    if problem.bias_weight is not None and False in sides:
+    if problem.biased and False in sides:
         offset = float(slopes[False][:, now.k].sum(dtype=np.float64))
-        offset += problem.bias_weight * (now.offset - problem.mean)
-    if problem.bias_weight is not None:
+        offset += problem.offset_ridge * (now.offset - problem.mean)
+    if problem.biased:
         for side, slope in slopes.items():
             padded = now.right if side else now.left
             own = problem.deviations(padded[:, now.k : now.k + 1], side)[:, 0]
-            slope[:, now.k] += padded.dtype.type(problem.bias_weight) * own
+            slope[:, now.k] += padded.dtype.type(problem.bias_ridge(side)) * own
     squares = sum(float(np.sum(slope.astype(np.float64) ** 2)) for slope in slopes.values())
     length = state.steps[block]
     for _ in range(MOST_HALVINGS):

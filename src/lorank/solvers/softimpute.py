@@ -51,13 +51,11 @@ class _OnCompleted(Alternating):
         left = factors.left.copy()
         left[:, :k] = scipy.linalg.solve(gram + ridge, target.T, assume_a="pos").T
         moved = replace(factors, left=left)
-        if problem.bias_weight is not None:
+        if problem.biased:
             # Biases have their exact minimiser for the new rows, as in any alternating least squares.
             slope, _ = problem.gradient_left(moved, transposed)
-            counts = problem.counts(transposed)
-            left[:, k] -= (slope[:, k] + problem.bias_weight * left[:, k]) / np.maximum(
-                counts + problem.bias_weight, 1e-12
-            )
+            own = problem.bias_ridge(transposed)
+            left[:, k] -= (slope[:, k] + own * left[:, k]) / (problem.counts(transposed) + own)
         # Only the second half's loss is asked for.
         return left, problem.loss(moved.transposed()) if transposed else np.nan
 
