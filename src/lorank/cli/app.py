@@ -27,6 +27,7 @@ from lorank.cli import (
 )
 from lorank.cli.terminal import say
 from lorank.errors import InputError
+from lorank.files import reading_once
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,7 +65,8 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**options: Any) -> None:
         try:
-            command(**options)
+            with reading_once():
+                command(**options)
         except KeyboardInterrupt:
             say("Interrupted.")
         except BrokenPipeError:  # whoever read our output has gone, as `head` does: nothing is wrong

@@ -23,10 +23,12 @@ from lorank import losses, registry
 from lorank.errors import InputError
 from lorank.estimators import running
 from lorank.estimators.parameters import DEFAULT_METHOD, SQUARED, Parameters
+from lorank.estimators.sides import sides_of
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.side_information import Features
+from lorank.side_information.base import several
 from lorank.solvers import Checkpoint
 from lorank.tuning import choice, path
 from lorank.tuning.held_out import HeldOutJudge
@@ -65,10 +67,7 @@ def tune(
 
 def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
     """The kinds of models that may be chosen, by their names in plain words, with method, loss and features given."""
-    sides = [None if side is None else running.side_of(side) for side in (asked.row_side, asked.col_side)]
-    features = [None] if asked.features is None else [IMPLICIT] if asked.features == IMPLICIT else [None, IMPLICIT]
-    if not all(side is None or isinstance(side, Features) for side in sides):
-        features = [asked.features if asked.features == IMPLICIT else None]
+    features = [None, IMPLICIT] if asked.features == AUTO else [asked.features]
     levels = asked.effort == "best" and np.unique(train.values[:10_000]).size <= LEVELS
     scales = [asked.loss] if asked.loss != AUTO else [SQUARED, "ordinal"] if levels else [SQUARED]
     methods = [asked.method]
@@ -85,6 +84,7 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
                 try:
                     solver = running.build_solver(option)
                     solver.check_loss(losses.find(loss))
+                    sides_of(option, train)
                 except InputError as error:
                     refused = refused or error
                     continue
@@ -106,9 +106,11 @@ def _name(option: Parameters) -> str:
 def _kind(name: str, option: Parameters, train: Observations, held_out: Observations, seed: int) -> choice.Kind:
     """A candidate as the search takes it."""
     method, solver = registry.find(option.method), running.build_solver(option)
-    option = replace(option, biases=_biases(option))
-
-    sides = running.sides_of(option, train)
+    sides = sides_of(option, train)
+    known = [part for side in sides for part in several(side)]
+    # Neither graphs nor kernels go with biases.
+    if option.biases == AUTO and not all(isinstance(part, Features) for part in known):
+        option = replace(option, biases=False)
     ridges = running.for_data(option, train, Setting(1.0, 1, None, option.biases is not False)).ridges
 
     def build(observations: Observations, setting: Setting) -> Problem:
@@ -120,7 +122,7 @@ def _kind(name: str, option: Parameters, train: Observations, held_out: Observat
         given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
         return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
     space = path.Space.of(method, option.lam, option.rank, option.theta, option.biases)
-    ridge = any(isinstance(side, Features) and side.ridge is None for side in sides)
+    ridge = any(isinstance(part, Features) and part.ridge is None for part in known)
     space = replace(space, features=ridge, given={CANDIDATE: name})
 
     # A path is referred to until the search is over: see `WarmPath.widest`.
@@ -143,10 +145,3 @@ def _sample(
     ranks = [usual, HIGHER * usual] if option.effort == "best" else [usual]
     tried = [search.attempt({**given, "rank": rank}) for rank in dict.fromkeys(min(rank, *shape) for rank in ranks)]
     return min(tried, key=lambda fitted: fitted.error)
-
-
-def _biases(option: Parameters) -> Any:
-    """As they are asked for, but none beside a graph or a kernel, which do not go with them."""
-    sides = [running.side_of(side) for side in (option.row_side, option.col_side) if side is not None]
-    tied = not all(isinstance(side, Features) for side in sides)
-    return False if tied and option.biases == AUTO else option.biases

@@ -16,7 +16,8 @@ from lorank.errors import InputError
 from lorank.estimators import choosing, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import OWN, Parameters
+from lorank.estimators.parameters import OWN, SIDES, Parameters
+from lorank.estimators.sides import bind_sides
 from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
@@ -219,7 +220,7 @@ class MatrixCompletion(ModelEstimator):
             )
         began = time.perf_counter()
         asked = self._asked()
-        observations = observe(X, sample_weight).astype(self.dtype)
+        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
         asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
@@ -263,15 +264,16 @@ class MatrixCompletion(ModelEstimator):
         if not hasattr(self, "model_"):
             return self.fit(X)
         model = self.model_
-        asked = self._asked().chosen(model.params)
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
-        setting = running.for_data(asked, observations, model.setting)
+        # Features as the model has them, in the order of its lines.
+        asked = self._asked().chosen(model.params)
+        asked = replace(asked, row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
+        setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
         result = running.solve(asked, observations, setting, model.result.summary, seed=0)
-        trials = Trials.from_rows(model.trials)
         return self._finish(asked, observations, setting, result, model.calibration, trials)
 
     def _asked(self) -> Parameters:
@@ -286,9 +288,9 @@ class MatrixCompletion(ModelEstimator):
         calibration: Calibration | None,
         trials: Trials,
     ) -> MatrixCompletion:
-        """Keep the model that came of a fit, and with it what was chosen."""
+        """Keep the model that came of a fit, with what was chosen, and features in the order of the data's lines."""
         values = observations.values
-        params = {**self.get_params(deep=False), **{name: getattr(asked, name) for name in OWN}}
+        params = {**self.get_params(deep=False), **{name: getattr(asked, name) for name in (*OWN, *SIDES)}}
         model = Model(
             result=result,
             setting=setting,
@@ -322,9 +324,9 @@ class MatrixCompletion(ModelEstimator):
             self.tuning_ = Trials.from_rows(model.trials)
         return self
 
-    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
+    def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
-        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis))
+        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis, features=features))
 
 
 def _no_entries(model: Model) -> Observations:

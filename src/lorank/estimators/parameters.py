@@ -18,6 +18,7 @@ from lorank.tuning.setting import AUTO, Setting
 # What is taken where lam is given, so that nothing is searched, and nothing else is said.
 DEFAULT_METHOD, DEFAULT_RANK, SQUARED = "nnfn", 10, "squared"
 # The same for what tells one kind of model from another, which a search may choose among.
+SIDES = ("row_side", "col_side")
 OWN = {"method": DEFAULT_METHOD, "loss": SQUARED, "features": None}
 
 

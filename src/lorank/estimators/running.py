@@ -15,12 +15,13 @@ from lorank import losses, registry, solvers
 from lorank.errors import InputError
 from lorank.estimators.parameters import Parameters
 from lorank.estimators.progress import FitProgress
+from lorank.estimators.sides import combined, feature_maps, sides_of
 from lorank.files import crc32
 from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
 from lorank.side_information import Features
+from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
 from lorank.tuning.setting import Setting, prepared, with_ridges
@@ -63,7 +64,9 @@ def build_problem(
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
     sides = [
-        side.with_ridge(setting.feature_ridge) if isinstance(side, Features) else side
+        combined(
+            [part.with_ridge(setting.feature_ridge) if isinstance(part, Features) else part for part in several(side)]
+        )
         for side in (sides or sides_of(asked, observations))
     ]
     shown = prepared(observations, loss)
@@ -77,30 +80,10 @@ def for_data(asked: Parameters, observations: Observations, setting: Setting) ->
     return with_ridges(setting, observations, losses.find(asked.loss))
 
 
-def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:
-    """What is known of the rows and of the columns: a graph or prior, or features, also those of who rated what."""
-    given = (asked.row_side, asked.col_side)
-    sides: list[Any] = [
-        None if side is None else side_of(side, ids).scaled(asked.graph_weight)
-        for side, ids in zip(given, (observations.row_ids, observations.col_ids))
-    ]
-    if asked.features == "implicit":
-        for i, implicit in enumerate(Features.implicit(observations)):
-            if sides[i] is not None and not isinstance(sides[i], Features):
-                raise InputError(f"features='implicit' does not go with a {type(sides[i]).__name__}; leave one out.")
-            sides[i] = implicit if sides[i] is None else sides[i].beside(implicit)
-    return sides[0], sides[1]
-
-
-def side_of(side: Any, ids: Identifiers | None = None) -> Any:
-    """Side information as solvers know it; arrays and DataFrames are features."""
-    return side if hasattr(side, "scaled") else Features.of(side, ids)
-
-
 def build_solver(asked: Parameters) -> Solver:
     """The solver that is named, or the method's own for what it is asked."""
     features = asked.features if asked.features == "implicit" else None
-    given = [side for side in (asked.row_side, asked.col_side, features) if side is not None]
+    given = [*several(asked.row_side), *several(asked.col_side), *several(features)]
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
     solver = registry.find(asked.method).build_solver(asked.solver, tuple(sides))
@@ -121,7 +104,7 @@ def solve(
     problem = build_problem(asked, observations, setting)
     solver = build_solver(asked)
     with find_backend(asked.backend)(problem, solver, asked.n_workers) as distributed:
-        return solvers.solve(
+        result = solvers.solve(
             solver,
             distributed,
             start=start,
@@ -131,6 +114,7 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
+    return replace(result, features=feature_maps(problem, result)) if problem.featured else result
 
 
 def find_backend(name: str) -> Backend:
