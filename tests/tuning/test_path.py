@@ -164,8 +164,13 @@ def test_nothing_is_left_above_lam_max():
 
 def test_the_table_of_trials(tuned):
     table = tuned.tuning_
-    assert repr(table).count("\n") == len(table) + 1
-    assert repr(table).count("<- chosen") == 1
+    kinds = table.candidates
+    assert kinds["candidate"] == ["offsets alone", "NNFN"]
+    assert sum(kinds["trials"]) == len(table)
+    assert kinds["error"][1] == table.chosen.error
+    # The kinds, an empty line, and all trials, with their titles.
+    assert repr(table).count("\n") == len(kinds) + 2 + len(table) + 1
+    assert repr(table).count("<- chosen") == 2
     frame = table.to_frame()
     names = ["candidate", "lam", "rank", "theta", "biases", "error", "sweeps", "seconds", "status", "reason", "chosen"]
     assert list(frame.columns) == names
@@ -179,10 +184,11 @@ def test_the_table_of_trials(tuned):
 
 
 def test_a_trial_says_how_it_ended(problem, tuned):
-    ended = {trial.status for trial in tuned.tuning_}
-    assert ended == {TrialStatus.FINISHED, TrialStatus.GIVEN_UP}
-    best = tuned.tuning_.chosen.error
-    assert all(trial.error > best for trial in tuned.tuning_ if trial.status is TrialStatus.GIVEN_UP)
+    assert {trial.status for trial in tuned.tuning_} == {TrialStatus.FINISHED}
+    # Where one part judges, those that have lost are given up.
+    table = MatrixCompletion(**AUTO, random_state=0).fit(problem.train, validation=problem.validation).tuning_
+    assert {trial.status for trial in table} == {TrialStatus.FINISHED, TrialStatus.GIVEN_UP}
+    assert all(trial.error > table.chosen.error for trial in table if trial.status is TrialStatus.GIVEN_UP)
 
 
 def test_a_parameter_that_a_trial_does_not_have_is_empty_in_the_table():

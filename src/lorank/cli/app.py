@@ -23,6 +23,7 @@ from lorank.cli import (
     recommend,
     reproduce,
     sample,
+    serve,
     similar,
 )
 from lorank.cli.terminal import say
@@ -99,6 +100,7 @@ for command in (
     compare.compare,
     inspect.inspect,
     plot.plot,
+    serve.serve,
     sample.sample,
     reproduce.reproduce,
     demo.demo,

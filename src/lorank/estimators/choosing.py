@@ -12,6 +12,7 @@ information that it does not take, or on a backend other than "local".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -31,7 +32,7 @@ from lorank.side_information import Features
 from lorank.side_information.base import several
 from lorank.solvers import Checkpoint
 from lorank.tuning import choice, path
-from lorank.tuning.held_out import HeldOutJudge
+from lorank.tuning.held_out import HeldOutJudge, Part
 from lorank.tuning.search import Found, Search
 from lorank.tuning.setting import AUTO, Setting, prepared
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
@@ -49,19 +50,20 @@ LEVELS = 20
 
 def tune(
     asked: Parameters,
-    train: Observations,
-    held_out: Observations,
+    parts: tuple[Part, ...],
     seed: int,
     checkpoint: Checkpoint | None = None,
     on_trial: OnTrial | None = None,
 ) -> tuple[Parameters, Found]:
-    """Choose whatever is "auto": the parameters of the kind that was chosen, and what was found."""
-    options = candidates(asked, train)
-    seconds = float("inf") if asked.max_seconds is None else asked.max_seconds / 2
+    """Choose whatever is "auto", by parts of the data to learn from and to judge by.
+
+    The parameters of the kind that was chosen, and what was found.
+    """
+    options = candidates(asked, parts[0][0])
+    seconds = math.inf if asked.max_seconds is None else asked.max_seconds / 2
     with one_blas_thread():
-        kinds = [_kind(name, option, train, held_out, seed) for name, option in options.items()]
-        scaled = prepared(held_out, losses.find(next(iter(options.values())).loss))
-        found = choice.choose(kinds, scaled, TrialLog(checkpoint, on_trial), seconds)
+        kinds = [_kind(name, option, parts, seed, not index) for index, (name, option) in enumerate(options.items())]
+        found = choice.choose(kinds, TrialLog(checkpoint, on_trial), seconds)
     return options[found.parameters[CANDIDATE]], found
 
 
@@ -103,36 +105,42 @@ def _name(option: Parameters) -> str:
     return " + ".join(parts)
 
 
-def _kind(name: str, option: Parameters, train: Observations, held_out: Observations, seed: int) -> choice.Kind:
-    """A candidate as the search takes it."""
-    method, solver = registry.find(option.method), running.build_solver(option)
-    sides = sides_of(option, train)
-    known = [part for side in sides for part in several(side)]
+def _kind(name: str, option: Parameters, parts: tuple[Part, ...], seed: int, first: bool) -> choice.Kind:
+    """A candidate as the search takes it; offsets alone are tried with the first one."""
+    method, solver, loss = registry.find(option.method), running.build_solver(option), losses.find(option.loss)
+    parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
+    parts = parts if first else choice.enough(parts)
+    train = parts[0][0]
     # Neither graphs nor kernels go with biases.
-    if option.biases == AUTO and not all(isinstance(part, Features) for part in known):
+    known = [one for side in sides_of(option, train) for one in several(side)]
+    if option.biases == AUTO and not all(isinstance(one, Features) for one in known):
         option = replace(option, biases=False)
-    ridges = running.for_data(option, train, Setting(1.0, 1, None, option.biases is not False)).ridges
+    # What does not depend on the setting is found once for each part.
+    found: dict[int, tuple[Any, Any]] = {}
 
     def build(observations: Observations, setting: Setting) -> Problem:
+        if id(observations) not in found:
+            ridges = running.for_data(option, observations, Setting(1.0, 1, None, option.biases is not False)).ridges
+            found[id(observations)] = sides_of(option, observations), ridges
+        sides, ridges = found[id(observations)]
         return running.build_problem(option, observations, replace(setting, ridges=ridges), sides)
 
-    judged = prepared(held_out, losses.find(option.loss))
     if method.samples:
-        judge = choice.SamplerJudge(build, solver, train, judged, seed)
+        judge = choice.SamplerJudge(build, solver, parts, seed)
         given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
         return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
     space = path.Space.of(method, option.lam, option.rank, option.theta, option.biases)
-    ridge = any(isinstance(part, Features) and part.ridge is None for part in known)
-    space = replace(space, features=ridge, given={CANDIDATE: name})
-
+    ridge = any(isinstance(one, Features) and one.ridge is None for one in known)
+    offsets = space.offsets and first and "multipliers" in solver.requires
+    space = replace(space, features=ridge, offsets=offsets, given={CANDIDATE: name})
     # A path is referred to until the search is over: see `WarmPath.widest`.
     paths: list[path.WarmPath] = []
 
     def walk(search: Search, best: Fitted | None) -> Fitted:
         paths.append(path.WarmPath(space, train, search))
-        return paths[-1].run()
+        return paths[-1].run() if best is None else paths[-1].run_from(best)
 
-    return choice.Kind(name, HeldOutJudge(build, solver, train, judged, seed), walk, 17)
+    return choice.Kind(name, HeldOutJudge(build, solver, parts, seed), walk, 17 if first else 6, tuned=True)
 
 
 def _sample(

@@ -60,6 +60,7 @@ def build_problem(
 
     `sides` are those of `sides_of`, where they are known already.
     """
+    rank = max(setting.rank, 1)  # offsets alone have one factor, of zeros
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
@@ -70,7 +71,7 @@ def build_problem(
         for side in (sides or sides_of(asked, observations))
     ]
     shown = prepared(observations, loss)
-    return Problem(shown, regularizer, setting.rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
+    return Problem(shown, regularizer, rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
 
 
 def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
@@ -103,6 +104,8 @@ def solve(
     """Fit once."""
     problem = build_problem(asked, observations, setting)
     solver = build_solver(asked)
+    if setting.rank == 0:
+        start = problem.offsets_alone()
     with find_backend(asked.backend)(problem, solver, asked.n_workers) as distributed:
         result = solvers.solve(
             solver,

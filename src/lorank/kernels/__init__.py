@@ -19,6 +19,7 @@ from lorank.kernels.lines import (
     solve_lines,
 )
 from lorank.kernels.memory import aligned_zeros, unlocked
+from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.sampling import draw_lines, spread_pairs
@@ -43,6 +44,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "krige_lines",
     "level_probabilities",
     "line_sums",
     "multiply_lines",

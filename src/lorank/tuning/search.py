@@ -60,7 +60,7 @@ class Candidate:
 class Judgement:
     """A judge's answer: the error where the candidate was not fitted, and the fit itself if it is of further use.
 
-    `losses` are those of the held-out entries, where the fit does not tell them.
+    `losses` are those of the held-out entries, one part after the other.
     """
 
     error: float
