@@ -65,7 +65,7 @@ def fit(
     assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
-    theta: ThetaOption = "auto",
+    theta: ThetaOption = None,
     biases: BiasesOption = "auto",
     features: FeaturesOption = "auto",
     loss: LossOption = "auto",
@@ -122,7 +122,7 @@ def fit(
         "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": _numbers(lam) if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
-        "theta": number_or_auto(theta, "--theta", float),
+        "theta": number_or_auto(theta or "auto", "--theta", float),
         "biases": yes_no_auto(biases),
         "features": None if features == "none" else features,
         "loss": loss,
@@ -142,8 +142,8 @@ def fit(
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
-    check_writable(saved)
     check_writable(output, folder=runs.in_parts)
+    check_writable(saved)
     if runs.in_parts:
         _check_folder(output)
         if duplicates != Duplicates.error:

@@ -19,7 +19,7 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Parameter of the method, such as p=0.5 or p=auto; may be given several times."),
 ]
-ThetaOption = Annotated[str, typer.Option(help="For NNFN from 0 (nuclear norm) to 1, or auto.")]
+ThetaOption = Annotated[str | None, typer.Option(help="For NNFN from 0 (nuclear norm) to 1, or auto.")]
 
 
 def method_of(name: str, assignments: list[str] | None) -> Any:
@@ -63,6 +63,14 @@ def _having(method: Method, values: dict[str, Any]) -> Method:
     except InputError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from None
     return chosen
+
+
+def theta_for(method: Method, text: str | None) -> Any:
+    """What --theta says, or else "auto" where the method has a range for it and no value, and its own otherwise."""
+    if text is None:
+        theta = method.parameters.get("theta")
+        return "auto" if theta is not None and theta.range and "theta" not in dict(method.given) else None
+    return number_or_auto(text, "--theta", float)
 
 
 def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:

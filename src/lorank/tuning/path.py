@@ -171,7 +171,7 @@ class WarmPath:
         return offsets if offsets is not None and best.error > (1 - PAYS) * offsets.error else best
 
     def run_from(self, known: Fitted) -> Fitted:
-        """The same from the best fit of a simpler kind: its theta and biases, its rank or a higher one, lam near its."""
+        """The same from the best fit of a simpler kind: its theta and biases, its rank or more, lam near its."""
         begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
         begin("walk")
         if self.space.features:
