@@ -287,8 +287,13 @@ class MatrixCompletion(ModelEstimator):
         model = Model(
             result=result,
             setting=setting,
-            # Features in the order of the data's lines.
-            params={**self.get_params(deep=False), "row_side": asked.row_side, "col_side": asked.col_side},
+            # Features in the order of the data's lines, and a loss with what it learnt.
+            params={
+                **self.get_params(deep=False),
+                "row_side": asked.row_side,
+                "col_side": asked.col_side,
+                "loss": self.loss if result.loss is None else result.loss,
+            },
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,

@@ -65,7 +65,7 @@ def build_problem(
     `sides` are those of `sides_of`, where they are known already.
     """
     check_rank(setting.rank, observations.shape)
-    loss = losses.find(asked.loss)
+    loss = losses.find(asked.loss).fresh()
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
     sides = [
@@ -147,7 +147,11 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
-    return replace(result, features=feature_maps(problem, result)) if problem.featured else result
+    if problem.featured:
+        result = replace(result, features=feature_maps(problem, result))
+    if problem.pointwise.learns and result.posterior is None:
+        result = replace(result, loss=problem.loss_at(result.factors))
+    return result
 
 
 def find_backend(name: str) -> Backend:

@@ -21,7 +21,7 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad
 from lorank.linalg.blas import one_blas_thread
-from lorank.losses import SQUARED, Loss
+from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Lines, Observations
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
@@ -55,6 +55,8 @@ class BaseProblem:
     row_side: Side = None
     col_side: Side = None
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
+    # Factors, and the loss that was learnt there.
+    _learnt: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
@@ -159,12 +161,29 @@ class BaseProblem:
         """The weighted sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
         seen = self.observations
         x = factors.predict(seen.rows, seen.cols, self.workers)
-        return self.pointwise.value(x, seen.values, *_given(seen.weights))
+        return self.loss_at(factors).value(x, seen.values, *_given(seen.weights))
+
+    def loss_at(self, factors: Factors) -> Loss:
+        """The loss with what it learns from the data where entries are predicted by these factors: cuts of a scale.
+
+        Those that fit best belong to the loss: F is its least value over them, a function of the factors alone.
+        """
+        loss = self.pointwise
+        if not isinstance(loss, Ordinal) or not loss.learns:
+            return loss
+        seen, sides = self.observations, (factors.left, factors.right)
+        # Asked again at the same point, by the next half-step.
+        if not (self._learnt and self._learnt[0] is sides[0] and self._learnt[1] is sides[1]):
+            x = factors.predict(seen.rows, seen.cols, self.workers)
+            self._learnt[:] = [*sides, loss.learnt(x, seen.values, seen.weights, self.workers)]
+        learnt: Loss = self._learnt[2]
+        return learnt
 
     def error(self, factors: Factors, held_out: Observations) -> float:
         """The error on other observations: root mean square, or what the loss says instead."""
         x = factors.predict(held_out.rows, held_out.cols, self.workers)
-        return self.pointwise.error(x, held_out.values, *_given(held_out.weights))
+        loss = self.loss_at(factors)
+        return loss.error(loss.predicted(x), held_out.values, *_given(held_out.weights))
 
     # Biases.
 
