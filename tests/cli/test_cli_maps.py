@@ -116,7 +116,7 @@ def test_bad_files_give_one_sentence(stations):
     assert "Unknown normalisation" in fails("complete", "stations.nc", "-o", "filled.nc", "--normalisation", "x")
     with open("noise.nc", "wb") as file:
         file.write(b"this is not NetCDF")
-    assert "noise.nc cannot be read as NetCDF" in fails("complete", "noise.nc", "-o", "filled.nc")
+    assert "noise.nc is damaged or not NetCDF" in fails("complete", "noise.nc", "-o", "filled.nc")
     assert not list(Path().glob("*filled*"))
 
 

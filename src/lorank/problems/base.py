@@ -23,10 +23,11 @@ from lorank.linalg import Factors, pad
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Lines, Observations
+from lorank.problems.unobserved import Unobserved, frequency_shares
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import Added, Whitened, several
-from lorank.side_information.features import Directions, FeaturePrior
+from lorank.side_information.features import Directions, FeaturePrior, features_of
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
@@ -54,13 +55,15 @@ class BaseProblem:
     pointwise: Loss = SQUARED
     row_side: Side = None
     col_side: Side = None
+    unobserved: Unobserved | None = None
+    frequency_power: float = 0.0
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
     # Factors, and the loss that was learnt there.
     _learnt: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
-            features = _features(side)
+            features = features_of(side)
             if features is not None and features.size != size:
                 raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
         if self.coupled and (self.biased or not self.squared):
@@ -68,6 +71,14 @@ class BaseProblem:
                 "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
                 "and season off the data first."
             )
+        if self.unobserved is not None:
+            self.unobserved.check(self.observations)
+            if self.coupled or not self.squared:
+                raise InputError(
+                    "unobserved_weight is for the squared loss, without graphs or kernel priors; leave one of them out."
+                )
+        if self.frequency_power and (self.row_side is not None or self.col_side is not None):
+            raise InputError("frequency_power does not go with features, graphs or kernel priors; leave one out.")
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
 
     def with_regularizer(self: P, regularizer: Regularizer) -> P:
@@ -94,8 +105,13 @@ class BaseProblem:
 
     @cached_property
     def mean(self) -> float:
-        """Mean of the observed values, weighted where there are weights."""
-        return self.observations.mean
+        """Mean of the observed values, weighted where there are weights; of all, if what was not observed counts."""
+        seen = self.observations
+        if self.unobserved is None:
+            return seen.mean
+        weight, rest = float(self.counts(False).sum()), seen.shape[0] * seen.shape[1] - seen.nnz
+        total = weight * seen.mean + rest * self.unobserved.weight * self.unobserved.value
+        return total / (weight + rest * self.unobserved.weight)
 
     @cached_property
     def density(self) -> float:
@@ -122,6 +138,18 @@ class BaseProblem:
     def fractions(self, transposed: bool) -> Array:
         """How much of each row (column when transposed) was observed."""
         return self.counts(transposed) / self.observations.shape[not transposed]
+
+    def shares(self, transposed: bool) -> Array | None:
+        """How much of the regularizer each row (column when transposed) bears, or None if all bear the same."""
+        return self._shares[transposed]
+
+    @cached_property
+    def _shares(self) -> tuple[Array | None, Array | None]:
+        if not self.frequency_power:
+            return None, None
+        m, n = self.observations.shape
+        args = self.frequency_power, self.unobserved
+        return frequency_shares(self.lines(False), n, *args), frequency_shares(self.lines(True), m, *args)
 
     def random_start(self, seed: int | None) -> Factors:
         """Factors of independent normal entries, in half the scale of the data; zero where nothing was observed."""
@@ -161,7 +189,12 @@ class BaseProblem:
         """The weighted sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
         seen = self.observations
         x = factors.predict(seen.rows, seen.cols, self.workers)
-        return self.loss_at(factors).value(x, seen.values, *_given(seen.weights))
+        if self.unobserved is None:
+            return self.loss_at(factors).value(x, seen.values, *_given(seen.weights))
+        lines = self.unobserved.beyond(seen.by_row)
+        grams = self.gram(factors.left, factors.k), self.gram(factors.right, factors.k)
+        beyond = self.pointwise.value(x, lines.values, lines.weights)
+        return beyond + self.unobserved.all_entries(factors, *grams) - self.unobserved.constant(seen)
 
     def loss_at(self, factors: Factors) -> Loss:
         """The loss with what it learns from the data where entries are predicted by these factors: cuts of a scale.
@@ -171,12 +204,12 @@ class BaseProblem:
         loss = self.pointwise
         if not isinstance(loss, Ordinal) or not loss.learns:
             return loss
-        seen, sides = self.observations, (factors.left, factors.right)
+        seen, at = self.observations, (factors.left, factors.right, factors.offset)
         # Asked again at the same point, by the next half-step.
-        if not (self._learnt and self._learnt[0] is sides[0] and self._learnt[1] is sides[1]):
+        if not (self._learnt and all(old is new for old, new in zip(self._learnt, at))):
             x = factors.predict(seen.rows, seen.cols, self.workers)
-            self._learnt[:] = [*sides, loss.learnt(x, seen.values, seen.weights, self.workers)]
-        learnt: Loss = self._learnt[2]
+            self._learnt[:] = [*at, loss.learnt(x, seen.values, seen.weights, self.workers)]
+        learnt: Loss = self._learnt[-1]
         return learnt
 
     def error(self, factors: Factors, held_out: Observations) -> float:
@@ -243,7 +276,7 @@ class BaseProblem:
     @property
     def featured(self) -> bool:
         """Whether there are features of rows or of columns."""
-        return any(_features(side) is not None for side in (self.row_side, self.col_side))
+        return any(features_of(side) is not None for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
@@ -261,7 +294,7 @@ class BaseProblem:
     def _directions(self) -> tuple[Directions | None, Directions | None]:
         rows, cols = (
             None if features is None else features.directions(self.workers)
-            for features in (_features(self.row_side), _features(self.col_side))
+            for features in (features_of(self.row_side), features_of(self.col_side))
         )
         return rows, cols
 
@@ -273,7 +306,7 @@ class BaseProblem:
     def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
         rows, cols = (
             None if features is None else features.prior(self.observations.dtype, self.workers)
-            for features in (_features(self.row_side), _features(self.col_side))
+            for features in (features_of(self.row_side), features_of(self.col_side))
         )
         return rows, cols
 
@@ -309,11 +342,6 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
-
-
-def _features(side: Side) -> Features | None:
-    """The features among what is known of a side."""
-    return next((part for part in several(side) if isinstance(part, Features)), None)
 
 
 def _other(side: Side) -> GraphLaplacian | KernelPrior | None:

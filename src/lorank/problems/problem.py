@@ -32,6 +32,10 @@ class Problem(FactoredProblem, SpectralProblem):
         What is known of rows or columns beforehand. With a graph gamma/2 tr(X^T L X) is added, and with a kernel prior
         the regularizer is taken at the whitened factor; neither goes with biases. Features say where factors are
         expected, and the regularizer is taken at what is left of them.
+    unobserved : Unobserved, optional
+        With it every entry that was not observed is a value with a small weight.
+    frequency_power : float
+        0 regularizes all lines alike, 1 in proportion to their weight; see `BaseProblem.shares`.
 
     Examples
     --------

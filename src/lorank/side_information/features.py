@@ -34,6 +34,7 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
+from lorank.side_information.base import several
 from lorank.side_information.encoding import IMPLICIT, Encoding, FeatureTable, in_order, table_of
 from lorank.types import Array
 
@@ -167,6 +168,11 @@ class Features:
         U, squares = _exact(F) if exact else _leading(F, DIRECTIONS, workers or kernels.Workers())
         keep = squares > 1e-7 * squares.max(initial=1e-300)
         return Directions(np.ascontiguousarray(U[:, keep], np.float32), squares[keep])
+
+
+def features_of(side: Any) -> Features | None:
+    """The features among what is known of one side."""
+    return next((part for part in several(side) if isinstance(part, Features)), None)
 
 
 def _sides(observations: Observations) -> tuple[tuple[Any, int], tuple[Any, int]]:

@@ -9,7 +9,10 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import replacing
+from lorank.linalg.memory import check_memory
 from lorank.spatial.completion import SpatialCompletion
+from lorank.tables.arrays import check_netcdf
+from lorank.tables.damage import reading
 
 if TYPE_CHECKING:
     import xarray
@@ -100,11 +103,10 @@ def _opened(source: Path) -> xarray.Dataset:
         raise ImportError("NetCDF files need xarray and h5netcdf: pip install 'lorank[spatial]'.") from None
     if not source.is_file():
         raise InputError(f"There is no file {source}.")
-    try:
-        with xr.open_dataset(source) as opened:
-            return opened.load()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{source} cannot be read as NetCDF ({str(error).splitlines()[0]}).") from None
+    check_netcdf(source)
+    with reading(source, "NetCDF"), xr.open_dataset(source) as opened:
+        check_memory(2 * opened.nbytes, f"All of {source}", "give a smaller one")
+        return opened.load()
 
 
 def _named(da: xarray.DataArray, given: str | None, usual: tuple[str, ...]) -> str:
