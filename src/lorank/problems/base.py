@@ -288,15 +288,8 @@ class BaseProblem:
 
     def directions(self, transposed: bool) -> Directions | None:
         """Those of the features of the rows (columns when transposed), if there are any."""
-        return self._directions[transposed]
-
-    @cached_property
-    def _directions(self) -> tuple[Directions | None, Directions | None]:
-        rows, cols = (
-            None if features is None else features.directions(self.workers)
-            for features in (features_of(self.row_side), features_of(self.col_side))
-        )
-        return rows, cols
+        features = features_of(self.col_side if transposed else self.row_side)
+        return None if features is None else features.directions(self.workers)
 
     def features(self, transposed: bool) -> FeaturePrior | None:
         """Where features expect the rows (columns when transposed), if there are any."""
