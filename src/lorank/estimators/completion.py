@@ -24,7 +24,7 @@ from lorank.models.folding import refuse_mean, updated
 from lorank.models.intervals import Calibration, calibrate
 from lorank.observations import Lines, Observations, observe
 from lorank.solvers import Callback, Result
-from lorank.tuning.held_out import setting_of
+from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
@@ -233,8 +233,9 @@ class MatrixCompletion(ModelEstimator):
         calibration, trials = None, Trials([])
         factors = None if start is None else contents_of(start).result.summary
         if asked.automatic:
-            train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = running.tune(asked, train, part, seed, saved, on_trial)
+            parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
+            tuned = running.tune(asked, parts, seed, saved, on_trial)
+            train, part = parts[0]
             setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)

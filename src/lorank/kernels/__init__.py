@@ -19,6 +19,7 @@ from lorank.kernels.lines import (
     solve_lines,
 )
 from lorank.kernels.memory import aligned_zeros, unlocked
+from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.probit import probit_terms
@@ -44,6 +45,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "krige_lines",
     "level_probabilities",
     "line_sums",
     "multiply_lines",

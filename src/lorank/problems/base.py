@@ -23,6 +23,7 @@ from lorank.linalg import Factors, pad
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Lines, Observations
+from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.problems.unobserved import Unobserved, frequency_shares
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
@@ -165,6 +166,12 @@ class BaseProblem:
             # Nothing is known of a line without observations: it is zero, and stays so.
             side[self.counts(transposed) == 0] = 0
         return Factors(left, right, self.rank, self.biased, offset)
+
+    def offsets_alone(self) -> Factors:
+        """A start that has no factors but zero ones, which stay zero, and the offsets of empirical Bayes."""
+        offsets, dtype = empirical_bayes_offsets(self.observations, workers=self.workers), self.observations.dtype
+        left, right = (pad(np.zeros((own.size, self.rank), dtype), own.astype(dtype)) for own in (offsets.a, offsets.b))
+        return Factors(left, right, self.rank, True, offsets.mu)
 
     @cached_property
     def levels(self) -> tuple[Array, Array]:
