@@ -267,11 +267,9 @@ class BaseProblem:
         return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
 
     def _middle(self, bias: Array, transposed: bool) -> tuple[float, float]:
-        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1: without features how many biases there are, and their mean."""
-        if self.features(transposed) is None:
-            return len(bias), float(bias.mean(dtype=np.float64))
-        ones = self.deviations(np.ones((len(bias), 1), bias.dtype), transposed)[:, 0].astype(np.float64)
-        return float(ones.sum()), float(ones @ bias) / float(ones.sum())
+        """How many biases there are, and their mean; with features as `FeaturePrior.middle` has them."""
+        features = self.features(transposed)
+        return (len(bias), float(bias.mean(dtype=np.float64))) if features is None else features.middle(bias)
 
     # Side information.
 
@@ -287,10 +285,8 @@ class BaseProblem:
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
-        rows, cols = (
-            None if other is None else other.bind(self.fractions(transposed))
-            for other, transposed in ((_other(self.row_side), False), (_other(self.col_side), True))
-        )
+        sides = _other(self.row_side), _other(self.col_side)
+        rows, cols = (None if side is None else side.bind(self.fractions(i == 1)) for i, side in enumerate(sides))
         return rows, cols
 
     def directions(self, transposed: bool) -> Directions | None:

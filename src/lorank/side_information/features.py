@@ -77,6 +77,11 @@ class FeaturePrior:
         Z *= self.gain.astype(U.dtype)[:, None]
         return np.asarray(U @ Z)
 
+    def middle(self, a: Array) -> tuple[float, float]:
+        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1 of numbers a (lines,): how many they count for, and their mean."""
+        ones = 1 - self.expected(np.ones((len(a), 1), a.dtype))[:, 0].astype(np.float64)
+        return float(ones.sum()), float(ones @ a) / float(ones.sum())
+
     def explained(self, W: Array) -> Array:
         """W^T M = W^T W - W^T C^-1 W (p, p), in float64."""
         Z = self.directions.project(W)
