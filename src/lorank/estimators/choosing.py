@@ -39,7 +39,7 @@ from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
 from lorank.tuning.trials import CANDIDATE
 
 SAMPLER = "bpmf"
-IMPLICIT = "implicit"
+IMPLICIT, ORDINAL = "implicit", "ordinal"
 # The rank of a sampler, which shrinks directions that are not needed: this, or the point estimate's if that is larger.
 SAMPLER_RANK = 20
 # How many times that is tried too for the effort "best".
@@ -70,8 +70,9 @@ def tune(
 def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
     """The kinds of models that may be chosen, by their names in plain words, with method, loss and features given."""
     features = [None, IMPLICIT] if asked.features == AUTO else [asked.features]
+    # Values on a scale of few levels.
     levels = asked.effort == "best" and np.unique(train.values[:10_000]).size <= LEVELS
-    scales = [asked.loss] if asked.loss != AUTO else [SQUARED, "ordinal"] if levels else [SQUARED]
+    scales = [asked.loss] if asked.loss != AUTO else [SQUARED, ORDINAL] if levels else [SQUARED]
     methods = [asked.method]
     if asked.any_method:
         # The sampler takes no weights and runs here alone; a theta is NNFN's.
@@ -82,6 +83,8 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
     for method in methods:
         for loss in scales:
             for feature in features:
+                if loss == ORDINAL and asked.loss == AUTO and method != SAMPLER:
+                    continue
                 option = replace(asked, method=method, loss=loss, features=feature)
                 try:
                     solver = running.build_solver(option)

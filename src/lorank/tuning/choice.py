@@ -164,7 +164,8 @@ class SamplerJudge:
                 return Judgement(math.inf, None, TrialStatus.FAILED, f"{type(failure).__name__}: {failure}")
             assert result.posterior is not None
             excess = monte_carlo_variance(result.posterior, held_out)
-            losses.append(losses_at(result.posterior, problem.pointwise, held_out) - excess)
+            predicted = result.posterior.predict(held_out.rows, held_out.cols)
+            losses.append(losses_at(predicted, problem.pointwise, held_out) - excess)
             # Of the draws nothing is kept but factors of the rank that was asked for.
             results.append(replace(result, factors=result.summary, posterior=None))
             if result.status is Status.INTERRUPTED:

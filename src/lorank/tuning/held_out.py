@@ -14,7 +14,7 @@ from lorank.linalg import Factors, without_biases
 from lorank.losses import Loss
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.solvers import Posterior, Progress, Result, Solver, Status, Stopping, solve
+from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
 from lorank.tuning.search import Candidate, Judgement
 from lorank.tuning.setting import Setting
 from lorank.tuning.trials import CANDIDATE, TrialStatus
@@ -122,13 +122,14 @@ class HeldOutJudge:
         follow = _Follow(problem, held_out, to_beat, deadline)
         stopping = Stopping(tol=0.0, max_iter=MOST_SWEEPS + 1)
         result = solve(self.solver, problem, start=start, stopping=stopping, callbacks=[follow], seed=self.seed)
-        follow.losses = losses_at(result.factors, problem.pointwise, held_out)
+        loss, x = problem.loss_at(result.factors), result.factors.predict(held_out.rows, held_out.cols)
+        follow.losses = losses_at(loss.predicted(x), loss, held_out)
         return follow, result
 
 
-def losses_at(model: Factors | Posterior, loss: Loss, held_out: Observations) -> Array:
-    """Losses of predictions at held-out entries, times their weights (of mean 1) where they have any."""
-    losses = loss.each(model.predict(held_out.rows, held_out.cols), held_out.values)
+def losses_at(predicted: Array, loss: Loss, held_out: Observations) -> Array:
+    """Losses of predictions of held-out entries, times their weights (of mean 1) where they have any."""
+    losses = loss.each(predicted, held_out.values)
     return losses if held_out.weights is None else losses * held_out.weights / held_out.weights.mean()
 
 
