@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import running
+from lorank.estimators import ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
@@ -87,6 +87,15 @@ class MatrixCompletion(ModelEstimator):
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
+    goal : "values", "ranking" or "auto"
+        "ranking" fits preferences to make lists of, from clicks or ratings, and chooses what is not given by `metric`
+        on held-out entries; its predictions are preferences. "auto" does so where all values are the same.
+    metric : str
+        A measure of lists (ndcg, recall, precision, map, mrr) and their length.
+    unobserved_weight, unobserved_value : float
+        With a weight, every entry that was not observed is this value with this weight.
+    frequency_power : float, optional
+        The regularizer of a row or column grows with this power of the weight of its entries.
 
     Attributes
     ----------
@@ -140,6 +149,11 @@ class MatrixCompletion(ModelEstimator):
         col_side: Any = None,
         graph_weight: float = 1.0,
         features: str | None = None,
+        goal: str = "auto",
+        metric: str = "ndcg@10",
+        unobserved_weight: float | None = None,
+        unobserved_value: float = 0.0,
+        frequency_power: float | None = None,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -162,6 +176,11 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.goal = goal
+        self.metric = metric
+        self.unobserved_weight = unobserved_weight
+        self.unobserved_value = unobserved_value
+        self.frequency_power = frequency_power
 
     @classmethod
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
@@ -223,6 +242,8 @@ class MatrixCompletion(ModelEstimator):
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if ranking_goal.applies(asked, observations):
+            return self._finish(*ranking_goal.fit(asked, observations, validation, seed, callbacks, on_trial))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
