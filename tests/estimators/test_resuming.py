@@ -135,6 +135,8 @@ def moved_up(observations):
 def test_a_checkpoint_of_another_fit_is_refused_and_stays(train, sweeps, tmp_path):
     path = tmp_path / "fit.npz"
     sweeps.last = 40
+    # Row 1 begins to the right of where row 0 ends, so that its first entry may be the last of row 0.
+    train = train.subset(~((train.rows == 0) & (train.cols >= 50)) & ~((train.rows == 1) & (train.cols < 50)))
     MatrixCompletion(**AUTO, random_state=0).fit(train, checkpoint=path)
     before = path.read_bytes()
     for params, data, words in (
