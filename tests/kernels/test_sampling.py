@@ -31,3 +31,18 @@ def test_a_line_is_drawn_from_its_posterior(biased):
     np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.02)
     residual = o - offset - b - F @ draws[7]
     assert loss[7] == pytest.approx(residual @ (d * residual) / 2)
+
+
+@pytest.mark.parametrize("k", [7, 8, 19])
+def test_residuals_of_lines_of_any_rank(k):
+    rng = np.random.default_rng(k)
+    n = 100
+    H, b, o = rng.standard_normal((n, k)), rng.standard_normal(n), rng.standard_normal((2, n))
+    right = pad(H, b)
+    mean, out, loss = np.zeros((2, right.shape[1])), np.zeros((2, right.shape[1])), np.empty(2)
+    lines = (n * np.arange(3), np.tile(np.arange(n, dtype=np.int32), 2), o.ravel(), right, k, True, 0.5)
+    draw_lines(
+        *lines, np.ones(2), np.ones(n), np.eye(k + 1), np.zeros((2, k + 1)), 1.0, np.uint64(0), 1, mean, out, loss, 0, 2
+    )
+    residuals = o - 0.5 - b - out[:, k : k + 1] - out[:, :k] @ H.T
+    np.testing.assert_allclose(loss, (residuals**2).sum(axis=1) / 2)

@@ -9,12 +9,11 @@ from lorank.kernels.lines import (
     FAR,
     add_gram,
     factorize,
-    half_squares,
     look_ahead,
     solve_lower,
     solve_upper,
 )
-from lorank.kernels.simd import LANES, load, multiply, splat, store
+from lorank.kernels.simd import LANES, add, fma, load, multiply, splat, store, total
 
 
 @kernel
@@ -42,6 +41,27 @@ def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i
             block[t, p] = root * target
         add_gram(block, n, p + 1, gram)
         at += n
+
+
+@kernel
+def _half_squares(gram, factor, i, p):
+    """Half the sum of squared residuals of line i of a padded factor, from the lower tiles of the Gram of [F_i, o_i].
+
+    A tile on the diagonal holds both triangles, one below it stands for two.
+    """
+    q = gram.shape[1]
+    zero = splat(gram.dtype.type(0))
+    squares = zero
+    for c in range(0, p, LANES):
+        w = load(factor, i * q + c)
+        on, below = zero, load(gram, p * q + c)
+        below = multiply(splat(gram.dtype.type(-1)), below)
+        for a in range(c, min(c + LANES, p)):
+            on = fma(factor[i, a], load(gram, a * q + c), on)
+        for a in range(c + LANES, p):
+            below = fma(factor[i, a], load(gram, a * q + c), below)
+        squares = fma(w, add(on, add(below, below)), squares)
+    return max(np.float64(gram[p, p]) + total(squares), 0.0) / 2
 
 
 @kernel
@@ -103,7 +123,7 @@ def draw_lines(
             for a in range(p):
                 mean[first + lane, a] = centre[a * LANES + lane]
                 out[first + lane, a] = draw[a * LANES + lane]
-            loss[first + lane] = half_squares(grams[lane], draw, p, lane)
+            loss[first + lane] = _half_squares(grams[lane], out, first + lane, p)
 
 
 @kernel
