@@ -5,7 +5,9 @@
     or, for values on a scale, o_ij = level of z_ij ~ N(x_ij, 1 / (alpha c_i d_j)) between cuts (`levels`)
 
 A chain starts at the offsets of empirical Bayes and with factors that explain START of the noise's variance. Starting
-elsewhere, a direction may take the place of the offsets with random signs, or stay at zero for hundreds of sweeps.
+elsewhere, a direction may take the place of the offsets with random signs, or stay at zero for hundreds of sweeps. For
+the latter reason too, hyperparameters stay where they start for the first HELD sweeps: a direction that has not yet
+found anything would be shrunk to nothing before it does.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from lorank.solvers.gibbs.tied import draw_tied
 from lorank.solvers.posterior import Draws
 from lorank.types import Array
 
-START = 1 / 16
+START, HELD = 1 / 8, 8
 # The prior of the noise counts as one residual of this part of the data's variance.
 NOISE_PART = 1e-3
 # What random numbers of a sweep are for, beside the two sides (0 and 1).
@@ -164,7 +166,7 @@ class Sampler:
         half the squared residuals, weighted."""
         side, other = (chain.cols, chain.rows) if transposed else (chain.rows, chain.cols)
         prior, precision, p, dtype = self.priors[transposed], chain.precision, self.p, factors.dtype
-        hyper = prior.draw(side.hyper, factors.left[:, :p], rng)
+        hyper = side.hyper if t <= HELD else prior.draw(side.hyper, factors.left[:, :p], rng)
         ridge = hyper.Lambda / precision
         pull = prior.means(hyper, len(factors.left), dtype) @ ridge.astype(dtype)
         graph, beside = self.graphs[transposed], self.graphs[not transposed]
