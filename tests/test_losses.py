@@ -47,7 +47,7 @@ def test_curvature_bounds_the_loss_above(loss):
 def test_gradient_by_the_factors(loss, transposed):
     truth = synthetic(m=12, n=9, rank=2, density=0.4, seed=1).train
     seen = truth.with_values(np.sign(truth.values)) if isinstance(loss, Logistic) else truth
-    problem = Problem(seen, FactoredNuclear(lam=0.1), 2, 0.2, n_jobs=1, pointwise=loss)
+    problem = Problem(seen, FactoredNuclear(lam=0.1), 2, (0.2, 0.3), n_jobs=1, pointwise=loss)
     factors = problem.random_start(0)
     view = factors.transposed() if transposed else factors
     slope, value = problem.gradient_left(view, transposed)

@@ -21,23 +21,23 @@ from lorank.types import Array
 
 
 class Loss(ABC):
-    """A pointwise loss; arrays of predictions x and targets o have the same shape."""
+    """A pointwise loss; arrays of predictions x and targets o, and weights where there are any, have the same shape."""
 
     # An upper bound on the second derivative by x.
     curvature: ClassVar[float] = 1.0
 
     @abstractmethod
-    def value(self, x: Array, o: Array) -> float:
-        """The sum of the losses, in float64."""
+    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
+        """The sum of the losses, in float64, each multiplied by its weight if there are any."""
 
     @abstractmethod
     def derivative(self, x: Array, o: Array) -> Array:
         """The derivative by each x."""
 
-    def error(self, x: Array, o: Array) -> float:
-        """What a user reads as the error of predictions: the root of their mean square."""
+    def error(self, x: Array, o: Array, weights: Array | None = None) -> float:
+        """What a user reads as the error of predictions: the root of their (weighted) mean square."""
         difference = (x - o).astype(np.float64)
-        return float(np.sqrt(np.mean(difference**2)))
+        return float(np.sqrt(np.average(difference**2, weights=weights)))
 
     def prepare(self, o: Array) -> Array:
         """Targets as the loss wants them; those that it cannot take are refused."""
@@ -48,9 +48,9 @@ class Loss(ABC):
 class Squared(Loss):
     """(x - o)^2 / 2."""
 
-    def value(self, x: Array, o: Array) -> float:
+    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
         difference = (x - o).astype(np.float64)
-        return 0.5 * float(np.sum(difference**2))
+        return 0.5 * _total(difference**2, weights)
 
     def derivative(self, x: Array, o: Array) -> Array:
         return x - o
@@ -76,10 +76,10 @@ class Huber(Loss):
         if not 0 < self.delta < np.inf:
             raise InputError(f"delta must be a finite number > 0, but it is {self.delta!r}.")
 
-    def value(self, x: Array, o: Array) -> float:
+    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
         size = np.abs((x - o).astype(np.float64))
         square = np.minimum(size, self.delta)
-        return float(np.sum(square * (size - square / 2)))
+        return _total(square * (size - square / 2), weights)
 
     def derivative(self, x: Array, o: Array) -> Array:
         return np.clip(x - o, -self.delta, self.delta)
@@ -94,15 +94,15 @@ class Logistic(Loss):
 
     curvature: ClassVar[float] = 0.25
 
-    def value(self, x: Array, o: Array) -> float:
-        return float(np.sum(np.logaddexp(0.0, -(x * o).astype(np.float64))))
+    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
+        return _total(np.logaddexp(0.0, -(x * o).astype(np.float64)), weights)
 
     def derivative(self, x: Array, o: Array) -> Array:
         return -o * expit(-o * x)
 
-    def error(self, x: Array, o: Array) -> float:
+    def error(self, x: Array, o: Array, weights: Array | None = None) -> float:
         """The mean of the losses (cross-entropy, in nats)."""
-        return self.value(x, o) / len(o)
+        return self.value(x, o, weights) / (len(o) if weights is None else float(weights.sum(dtype=np.float64)))
 
     def prepare(self, o: Array) -> Array:
         classes = np.unique(o)
@@ -121,6 +121,10 @@ class Ordinal(Squared):
     Where the cuts g_l lie is learnt from the data, so this is for the sampler, method "bpmf", alone. Predictions
     are expected levels, and their error is the root of the mean square.
     """
+
+
+def _total(losses: Array, weights: Array | None) -> float:
+    return float(np.sum(losses) if weights is None else losses @ weights)
 
 
 SQUARED = Squared()

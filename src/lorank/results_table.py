@@ -10,11 +10,12 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Cell:
-    """A value with the text that shows it, and whether it is among the best of its column."""
+    """A value with the text that shows it, whether it is among the best of its column, and its standard deviation."""
 
     text: str
     value: float | None = None
     best: bool = False
+    deviation: float | None = None
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class TestConformance:
         assert np.all(np.diff(objective) <= 1e-10 * np.abs(objective[:-1]))
 
     def test_decreases_monotonically_with_biases(self, case, problem):
-        problem = replace(problem, bias_weight=0.3)
+        problem = replace(problem, bias_ridges=(0.3, 0.7))
         result = quiet_solve(case[0], problem, seed=0, stopping=Stopping(tol=1e-9, max_iter=60))
         objective = np.array(result.history.objective)
         assert np.all(np.diff(objective) <= 1e-10 * np.abs(objective[:-1]))
@@ -121,7 +121,7 @@ class TestConformance:
         self.check_objective(case, problem, result)
 
     def test_objective_is_that_of_the_factors_and_biases(self, case, problem):
-        problem = replace(problem, bias_weight=0.3)
+        problem = replace(problem, bias_ridges=(0.3, 0.7))
         self.check_objective(case, problem, quiet_solve(case[0], problem, seed=0, stopping=Stopping(max_iter=30)))
 
     def check_objective(self, case, problem, result):
@@ -136,7 +136,7 @@ class TestConformance:
         )
 
     def test_converged_means_stationary(self, case, problem):
-        """Theorem 2: the limit is a fixed point of the proximal step of the spectral problem."""
+        """Theorem 5: the limit is a fixed point of the proximal step of the spectral problem."""
         if isinstance(case[1], FactoredNuclear) and case[1].lam == 0:
             pytest.skip("without a regularizer the factors may run away from rows with few entries")
         tol = 1e-9 if not isinstance(case[0], GradientDescent) else 1e-8
@@ -208,7 +208,7 @@ class TestConformance:
         assert np.abs(plain.factors.dense()[3]).max() < 1e-8
         assert np.abs(plain.factors.dense()[:, 2]).max() < 1e-8
         biased = quiet_solve(
-            case[0], Problem(seen, case[1], 2, 0.1, n_jobs=1), seed=0, stopping=Stopping(max_iter=300)
+            case[0], Problem(seen, case[1], 2, (0.1, 0.2), n_jobs=1), seed=0, stopping=Stopping(max_iter=300)
         ).factors
         assert np.isfinite(biased.dense()).all()
         expected = biased.offset + biased.row_bias[3] + biased.col_bias

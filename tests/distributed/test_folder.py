@@ -11,6 +11,7 @@ from lorank.distributed import fit, parts
 from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem
+from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating, Stopping, solve
 
@@ -46,7 +47,9 @@ def folder(tmp_path, entries):
 def local_fit(entries, *, biases, lam=1.0, validation=0.0, seed=0):
     observations = Observations.from_ids(*entries)
     held = drawn(observations.rows, observations.cols, validation, seed)
-    problem = Problem(observations.subset(~held), FactoredNNFN(lam=lam), 2, lam if biases else None)
+    train = observations.subset(~held)
+    ridges = empirical_bayes_offsets(train).ridges if biases else None
+    problem = Problem(train, FactoredNNFN(lam=lam), 2, ridges)
     held_out = observations.subset(held) if validation else None
     return observations, solve(Alternating(), problem, stopping=Stopping(1e-9, 60), validation=held_out, seed=seed)
 

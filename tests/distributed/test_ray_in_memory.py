@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from lorank import MatrixCompletion
 from lorank.distributed import over_ray
@@ -35,9 +36,9 @@ def same(one, other):
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_same_bits_as_the_local_fit(data, workers):
     problem = over_ray(data.train, REGULARIZER, 4, None, workers)
-    for weight in (None, 3.0):
-        local = Problem(data.train, REGULARIZER, 4, weight)
-        far = BlockProblem(data.train, REGULARIZER, 4, weight, engine=problem.engine)
+    for ridges in (None, (3.0, 2.0)):
+        local = Problem(data.train, REGULARIZER, 4, ridges)
+        far = BlockProblem(data.train, REGULARIZER, 4, ridges, engine=problem.engine)
         same(fitted(far, data.validation), fitted(local, data.validation))
         start, ridge, pull = local.random_start(0), np.eye(4), 0.1 * np.ones((4, 4))
         for transposed in (False, True):
@@ -49,6 +50,13 @@ def test_same_bits_as_the_local_fit(data, workers):
     assert sum(shares) == data.train.nnz
     assert max(shares) / min(shares) < 1.3
     problem.engine.close()
+
+
+def test_features_go_with_it(data):
+    fit = {"rank": 3, "lam": 2.0, "biases": True, "features": "implicit", "max_iter": 8, "tol": 0, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        local, far = (MatrixCompletion(**fit, backend=where).fit(data.train) for where in ("local", "ray"))
+    same(far.result_, local.result_)
 
 
 def test_workers_killed_again_and_again(data):

@@ -1,4 +1,4 @@
-"""Matrix sensing, and theorem 1: the error grows linearly with the norm of the noise."""
+"""Matrix sensing, and Theorem 4: the error grows linearly with the norm of the noise."""
 
 import numpy as np
 import pytest
@@ -42,6 +42,34 @@ def test_no_noise_is_recovered_exactly_from_an_array_or_an_operator(sensing):
     assert isinstance(flat, LinearOperator)
     again = lorank.sense(flat, b, X.shape, rank=2, lam=1e-4, tol=1e-12)
     np.testing.assert_allclose(again.factors.dense(), found.factors.dense(), atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["nnfn", "nuclear", "lsp"])
+def test_within_the_noise_the_error_is_bounded_by_it(sensing, method):
+    """||A(X - X*)|| <= 2 ||e||, and an isometry constant of at most 1/3 makes that a bound of the error."""
+    A, X, noise = sensing
+    for level in (0.1, 0.4, 1.6):
+        b = np.tensordot(A, X) + level * noise
+        found = lorank.sense(A, b, X.shape, method=method, rank=4, noise=level).factors.dense()
+        residual = np.linalg.norm(np.tensordot(A, found) - b)
+        assert 0.99 * level < residual <= level  # the least regularizer uses all that the noise allows
+        assert np.linalg.norm(found - X) <= 2 * level / np.sqrt(1 - 1 / 3)
+
+
+def test_exact_measurements_are_met_and_the_matrix_is_recovered(sensing):
+    A, X, _ = sensing
+    found = lorank.sense(A, np.tensordot(A, X), X.shape, rank=4, noise=0).factors
+    np.testing.assert_allclose(found.dense(), X, atol=1e-4)
+    assert found.singular_values().size == 2
+
+
+@pytest.mark.parametrize("regularizer", [lorank.regularizers.NNFN(lam=1.0), lorank.regularizers.Nuclear(lam=1.0)])
+def test_the_bound_on_the_regularizer_holds_and_is_used(sensing, regularizer):
+    A, X, noise = sensing
+    bound = regularizer.value(np.linalg.svd(X, compute_uv=False))
+    found = lorank.sense(A, np.tensordot(A, X) + 0.4 * noise, X.shape, method=regularizer, rank=4, bound=bound).factors
+    assert 0.99 * bound < regularizer.value(found.singular_values()) <= bound
+    assert np.linalg.norm(found.dense() - X) < 0.4 * 2 / np.sqrt(1 - 1 / 3)
 
 
 def test_measuring_every_entry_gives_the_proximal_point():
@@ -94,5 +122,9 @@ def test_what_sensing_refuses(sensing):
         lorank.sense(A, b, X.shape, rank=16)
     with pytest.raises(InputError, match="NaN"):
         lorank.sense(A, np.full(280, np.nan), X.shape)
+    with pytest.raises(InputError, match="noise must be a number, not negative"):
+        lorank.sense(A, b, X.shape, noise=-1)
+    with pytest.raises(InputError, match="give one of them"):
+        lorank.sense(A, b, X.shape, noise=1, bound=1)
     with pytest.raises(InputError, match="no proximal map"):
         lorank.sense(A, b, X.shape, method="truncated-l12")

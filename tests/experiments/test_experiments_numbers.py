@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ from lorank.errors import InputError
 from lorank.experiments import figures
 from lorank.experiments import report_tables as tables
 from lorank.experiments.findings import findings, floor_check, order_check
+from lorank.experiments.protocol import notes, readings
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
 from lorank.experiments.records import matching, read
 from lorank.experiments.report import write_report
 from lorank.experiments.statistics import Line, comparable, summarise
 from lorank.experiments.suites import FULL, QUICK, suites
+from lorank.experiments.verdict import verdict
 from lorank.results_table import Cell, Table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -112,12 +115,14 @@ def test_tables_say_the_same_in_three_formats():
     assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 1
     (nuclear,) = (line for line in csv.DictReader(io.StringIO(tables.as_csv(made))) if line["method"] == "nuclear")
     assert float(nuclear["test NMSE"]) == pytest.approx(0.0438)
-    assert float(nuclear["paper"]) == 0.0436
+    assert nuclear["paper"] == "0.0436"
+    assert nuclear["paper ±"] == "0.0003"
+    assert float(nuclear["test NMSE ±"]) == pytest.approx(0.0002)
     assert nuclear["best error"] == "0"
 
 
 def test_the_published_tables_are_written_from_their_records_byte_for_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "save", lambda chart, folder: None)
+    monkeypatch.setattr(figures, "save", lambda chart, folder, labels: None)
     everything = suites("all", quick=False)
     write_report(everything, matching(read(RESULTS / "records.jsonl"), everything), tmp_path)
     for name in ("tables.md", "tables.tex", "tables.csv"):
@@ -151,11 +156,64 @@ def test_the_order_of_methods_is_compared_with_the_papers():
 def test_findings_say_who_is_best_and_what_was_not_run():
     suite = FULL["synthetic"]
     said = findings(suite, summarise(suite, ROWS))
-    assert said[0].startswith("Factored NNFN has the least error, or one not different from it, in 1 of 1 tables")
     assert any("the least error has factored NNFN, 0.0197" in sentence for sentence in said)
     assert any("Not run: MCP on m = 500. it | broke" in sentence for sentence in said)
     alone = findings(suite, summarise(suite, [row("mcp", 0, None, None, "skipped", "There is no file.")]))
-    assert alone[0] == "Not run: all methods on m = 500. There is no file."
+    assert alone == ["Not run: all methods on m = 500. There is no file."]
+
+
+def test_nothing_is_said_of_a_method_that_was_not_run():
+    """Run with one method: no sentence, note or verdict may name another."""
+    suite, rows = FULL["synthetic"], [made for made in ROWS if made["method"] == "nuclear"]
+    summary = summarise(suite, rows)
+    said = [*findings(suite, summary), *readings(suite, summary), *notes({suite.name: summary})]
+    said += verdict([(suite, summary)], rows)
+    others = {entry.label for entry in suite.entries.values()} - {"nuclear"}
+    assert not [sentence for sentence in said for label in others if re.search(rf"\b{label}\b", sentence)]
+
+
+def test_the_verdict_is_counted():
+    suite = FULL["synthetic"]
+    said = verdict([(suite, summarise(suite, ROWS))], ROWS)
+    assert said[0] == "7 cells were run, 3 lines on 1 data sets with up to 3 seeds; 6 are without remark."
+    assert said[1].startswith(
+        "Of the 2 errors that the paper prints and that were measured here, 2 reproduce within 5%"
+    )
+    assert "Factored NNFN is the fastest, or not different from it, in 1 of 1 tables (in the paper: in all)." in said
+    worse = [row("nnfn", seed, 0.03, 0.02) for seed in range(2)]
+    assert any(
+        "Not as good as the paper" in text and "m = 500 1.5" in text
+        for text in verdict([(suite, summarise(suite, worse))], worse)
+    )
+
+
+def test_printed_algorithms_stand_beside_the_papers_numbers_and_count_once():
+    suite = FULL["synthetic"]
+    rows = [*ROWS, *(row("nnfn-gradient", seed, 0.0197, 0.08) for seed in range(3))]
+    lines = {line.method: line for line in summarise(suite, rows)["synthetic-500"]}
+    assert lines["nnfn-gradient"].published == PUBLISHED["synthetic-500"]["nnfn"]
+    said = verdict([(suite, summarise(suite, rows))], rows)
+    assert said[1].startswith("Of the 2 errors")
+
+
+def test_both_ranks_are_told():
+    rows = [
+        row("nnfn", 0, 0.02, 0.1) | {"rank": 5, "numerical_rank": 20},
+        row("lsp", 0, 0.02, 0.1) | {"rank": 5, "numerical_rank": 5},
+    ]
+    said = findings(FULL["synthetic"], summarise(FULL["synthetic"], rows))
+    assert any("left by factored NNFN (5.0 above 1%, 20.0 not zero). Exact zeros have LSP." in text for text in said)
+
+
+def test_searches_and_fits_that_were_cut_off_are_counted():
+    rows = [
+        row("mcp", seed, 0.02, 0.1, reason="The search was out of time before all of its 12 trials.")
+        for seed in range(2)
+    ]
+    rows.append(row("mcp", 2, 0.02, 0.1) | {"solver_status": "MAX_ITER"})
+    said = findings(FULL["synthetic"], summarise(FULL["synthetic"], rows))
+    assert "The clock ended the search of MCP on m = 500 (2 of 3 runs)." in said
+    assert any("was the fit of MCP on m = 500 (1 of 3 runs)." in text for text in said)
 
 
 def test_floor_check_says_who_reaches_least_squares_and_whether_they_agree():

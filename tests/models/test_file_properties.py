@@ -89,7 +89,7 @@ def models(draw, kinds=("none", *ONE_TYPE, "mixed")):
     lam = draw(st.floats(0, 100))
     return Model(
         result=Result(factors, draw(NUMBER), draw(st.sampled_from(list(Status))), draw(TEXT), 2, 0.2, history),
-        setting=Setting(lam, k, draw(st.sampled_from([None, 0.5])), biased),
+        setting=Setting(lam, k, draw(st.sampled_from([None, 0.5])), biased, ridges=(0.5, lam) if biased else None),
         params={"method": "nnfn", "lam": draw(st.sampled_from([lam, "auto"])), "loss": loss, "row_side": graph},
         row_ids=row_ids,
         col_ids=col_ids,

@@ -59,10 +59,10 @@ def test_a_model_in_memory_goes_into_shards_and_back(fitted, tmp_path, small):
     names = fitted.observations_.row_ids.values[rows]
     np.testing.assert_array_equal(model.predict(names, cols), fitted.predict(names, cols))
     for mine, theirs in zip(model.predict(names, cols, interval=0.9), fitted.predict(names, cols, interval=0.9)):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
     unseen = {"interval": 0.8, "clip": True, "unseen": "bias"}
     for mine, theirs in zip(model.predict("new", [3, 99], **unseen), fitted.predict("new", [3, 99], **unseen)):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
     assert model.recommend(n=3).rows.tolist() == fitted.recommend(n=3).rows.tolist()
     assert (model.columns, model.setting, model.mean) == (None, fitted.setting_, fitted.mean_)
     assert "fitted rank 2" in repr(model)

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
+from lorank import MatrixCompletion
+from lorank.models.setting import Setting
 from lorank.observations import Observations
+from lorank.problems import Problem
 from lorank.problems.offsets import empirical_bayes_offsets
+from lorank.regularizers import FactoredNuclear
+from lorank.solvers import Alternating, GradientDescent, Stopping, solve
 
 
 def drawn(m=300, n=200, share=0.2, va=0.5, vb=1.5, s2=1.0, seed=0, scale=1.0):
@@ -54,3 +59,51 @@ def test_lines_without_entries_have_no_offset():
     found = empirical_bayes_offsets(Observations.from_dense(X))
     assert found.a[5] == 0
     assert found.b[5] == 0
+
+
+@pytest.mark.parametrize("solver", [Alternating(), GradientDescent()], ids=["alternating", "gradient"])
+def test_biases_of_a_fit_solve_the_ridge_regression_of_their_own_ridges(solver):
+    """With a lam that leaves no factor, the fit is a ridge regression on one offset for each line."""
+    seen = drawn(m=12, n=9, share=0.6)
+    m, n = seen.shape
+    problem = Problem(seen, FactoredNuclear(lam=50), 1, (0.5, 3.0), n_jobs=1)
+    fitted = solve(solver, problem, seed=0, stopping=Stopping(1e-15, 20_000)).factors
+    design = np.zeros((seen.nnz, 1 + m + n))
+    design[:, 0] = 1
+    design[np.arange(seen.nnz), 1 + seen.rows] = 1
+    design[np.arange(seen.nnz), 1 + m + seen.cols] = 1
+    penalty = np.diag(np.r_[problem.offset_ridge, np.full(m, 0.5), np.full(n, 3.0)])
+    target = design.T @ (seen.values - seen.values.mean())
+    found = np.r_[fitted.offset - seen.values.mean(), fitted.row_bias, fitted.col_bias]
+    np.testing.assert_allclose(found, np.linalg.solve(design.T @ design + penalty, target), atol=1e-4)
+
+
+def test_a_fit_with_biases_takes_the_ridges_of_its_data():
+    seen = drawn()
+    model, other = (
+        MatrixCompletion(rank=2, lam=5 * scale, biases=True, random_state=0).fit(seen.with_values(scale * seen.values))
+        for scale in (1.0, 1000.0)
+    )
+    assert model.setting_.bias_ridges == pytest.approx(empirical_bayes_offsets(seen).ridges)
+    # lam has the unit of the data and the ridges have none, so that nothing else changes with the unit.
+    np.testing.assert_allclose(1000 * model.row_bias_, other.row_bias_, rtol=1e-6)
+    plain = MatrixCompletion(rank=2, lam=5, random_state=0).fit(seen)
+    assert plain.setting_.bias_ridges is None
+
+
+def test_offsets_are_the_same_bits_wherever_the_lines_are_kept():
+    from lorank.distributed.parts import parts_of
+    from lorank.distributed.problem import COLS, ROWS, FolderProblem, LocalEngine
+
+    seen = drawn(m=80, n=60)
+    engine = LocalEngine({ROWS: parts_of(seen.by_row), COLS: parts_of(seen.by_col)}, 2)
+    spread, here = FolderProblem(seen, None, 1, engine=engine).offsets(), empirical_bayes_offsets(seen)
+    np.testing.assert_array_equal(spread.a, here.a)
+    assert (spread.mu, spread.va, spread.vb, spread.s2) == (here.mu, here.va, here.vb, here.s2)
+    engine.close()
+
+
+def test_settings_of_older_files_have_lam_as_the_ridge():
+    assert Setting(2.0, 3, None, True).bias_ridges == (2.0, 2.0)
+    assert Setting(2.0, 3, None, True, ridges=[1.0, 4]).bias_ridges == (1.0, 4.0)
+    assert Setting(2.0, 3, None, False).bias_ridges is None

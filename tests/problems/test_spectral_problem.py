@@ -56,7 +56,7 @@ def test_a_gradient_step_is_that_of_the_dense_objective(seen, start, sides):
 
 
 def test_biases_are_fitted_one_side_after_the_other(seen, start):
-    problem = Problem(Observations.from_dense(seen), NNFN(lam=0.5), 5, bias_weight=0.3, n_jobs=1)
+    problem = Problem(Observations.from_dense(seen), NNFN(lam=0.5), 5, bias_ridges=(0.3, 0.7), n_jobs=1)
     point = problem.start_point(start)
     F = problem.point_objective(point)
     sigma = start.singular_values()

@@ -1,4 +1,4 @@
-"""Proposition 1 and Corollary 1 of the NNFN paper: larger singular values are shrunk less.
+"""Proposition 1 and Corollary 3 of the NNFN paper: larger singular values are shrunk less.
 
 Read literally, adaptivity sigma_i - x_i <= sigma_{i+1} - x_{i+1} fails for values that were set to 0: both of
 (1, 1/2) go to 0 under a large weight, and 1 > 1/2. Its proof uses stationarity at x > 0; so does the test.

@@ -38,7 +38,7 @@ def test_missing_entries_and_biases():
     X = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 15)) + 3
     X[rng.random(X.shape) < 0.3] = np.nan
     seen = Observations.from_dense(X)
-    problem = Problem(seen, TruncatedL12(lam=10.0, t=1), 5, bias_weight=1.0, n_jobs=1)
+    problem = Problem(seen, TruncatedL12(lam=10.0, t=1), 5, bias_ridges=(1.0, 2.0), n_jobs=1)
     result = solve(DCA(), problem, seed=0, stopping=Stopping(tol=1e-7, max_iter=3000))
     assert result.success
     assert result.factors.k == 2

@@ -256,6 +256,6 @@ def test_never_measured_places_are_predicted(field):
 
 def test_grals_without_a_graph_has_the_optimum_of_the_nuclear_norm_biases_included(small_problem):
     """F counts what the biases cost: the same least value as in the balanced frame."""
-    problem = Problem(small_problem.train, FactoredNuclear(lam=2.0), 5, bias_weight=0.5, n_jobs=1)
+    problem = Problem(small_problem.train, FactoredNuclear(lam=2.0), 5, bias_ridges=(0.5, 0.7), n_jobs=1)
     ends = [solve(solver, problem, seed=0, stopping=TIGHT) for solver in (GRALS(), Alternating())]
     assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-6)

@@ -111,9 +111,9 @@ def test_ctrl_c_gives_the_best_so_far(problem):
         (ProximalGradient(), NNFN(lam=0.1)),
     ],
 )
-@pytest.mark.parametrize("bias_weight", [None, 0.2])
-def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regularizer, bias_weight):
-    problem = Problem(small_problem.train, regularizer, 5, bias_weight, n_jobs=1)
+@pytest.mark.parametrize("bias_ridges", [None, (0.2, 0.7)])
+def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regularizer, bias_ridges):
+    problem = Problem(small_problem.train, regularizer, 5, bias_ridges, n_jobs=1)
     stopping = Stopping(tol=1e-7, max_iter=80)
     whole = solve(solver, problem, seed=0, stopping=stopping, validation=small_problem.validation)
     path = tmp_path / "fit.npz"

@@ -34,7 +34,7 @@ class SyntheticProblem:
         """Error of X = W H^T where training saw nothing: ||P(X - G)||_F / ||P(G)||_F, P the entries outside
         `train`.
 
-        The paper's definition (section 4.1): a ratio of norms, not of squares, against G without its noise.
+        The paper's definition (Section 6.1.2): a ratio of norms, not of squares, against G without its noise.
         Summed over blocks of rows, so that no m x n array is made; Gram matrices would be cheaper, but lose
         small errors to cancellation.
 
@@ -74,7 +74,7 @@ def synthetic(
     seed: int = 0,
     dtype: npt.DTypeLike = np.float64,
 ) -> SyntheticProblem:
-    """Noisy entries of a random low-rank matrix, as in section 4.1 of the paper.
+    """Noisy entries of a random low-rank matrix, as in Section 6.2 of the paper.
 
     G = W H^T with standard normal W (m x rank) and H (n x rank); an observed entry is G_ij + e_ij, e_ij ~
     N(0, noise^2). The number of sampled entries is |Omega| = density * (m + n) * rank * ln(max(m, n)), which

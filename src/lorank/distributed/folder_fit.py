@@ -115,18 +115,20 @@ def fit(
                 frame = Lines(np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
                 nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
 
+                plain = FolderProblem(nothing, None, rank, engine=engine)
+                ridges = plain.offsets().ridges if biases else None
+
                 def problem(weight: float) -> FolderProblem:
                     regularizer = chosen.build_regularizer(lam=weight, theta=theta)
-                    return FolderProblem(nothing, regularizer, rank, weight if biases else None, engine=engine)
+                    return FolderProblem(nothing, regularizer, rank, ridges, engine=engine)
 
                 about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
                 about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
                 about |= {"seed": seed, "dtype": dtype}
                 saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
-                first = problem(1.0)
                 fitted = fit_path(
                     problem,
-                    automatic_weights(first) if automatic else weights,
+                    automatic_weights(plain) if automatic else weights,
                     automatic,
                     Stopping(tol, max_iter, max_seconds),
                     HELD_OUT if validation else None,
@@ -134,12 +136,12 @@ def fit(
                     saved,
                     seed,
                 )
-                mean, known = first.mean, first.nnz
+                mean, known = plain.mean, sum(part.entries for part in prepared.sides[ROWS])
         best = fitted.parameters["lam"]
         limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
         model = Model(
             result=fitted.result,
-            setting=Setting(best, rank, theta, biases),
+            setting=Setting(best, rank, theta, biases, ridges=ridges),
             params={
                 "method": method,
                 "rank": rank,

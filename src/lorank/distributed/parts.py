@@ -32,7 +32,7 @@ LINE_WEIGHT = 8
 
 @dataclass(frozen=True)
 class PartFile:
-    """Lines in a file: pointers, values, indices, one after the other, and their checksum."""
+    """Lines in a file: pointers, values, weights if there are any, indices, one after the other; and their checksum."""
 
     path: str
     lines: int
@@ -40,19 +40,23 @@ class PartFile:
     index_type: str
     value_type: str
     checksum: int
+    weighted: bool = False
 
     @classmethod
     def write(cls, path: Path, lines: Lines) -> PartFile:
         """Write whole or not at all, so that a task that is killed and done again leaves nothing half."""
-        arrays = [np.ascontiguousarray(array).data for array in (lines.pointers, lines.values, lines.indices)]
+        weights = () if lines.weights is None else (lines.weights,)
+        arrays = [np.ascontiguousarray(array).data for array in (lines.pointers, lines.values, *weights, lines.indices)]
         with replacing(path, sync=False) as beside, open(beside, "wb") as file:
             file.writelines(arrays)
         count, entries = lines.pointers.size - 1, lines.values.size
-        return cls(str(path), count, entries, lines.indices.dtype.str, lines.values.dtype.str, crc32(*arrays))
+        kinds = lines.indices.dtype.str, lines.values.dtype.str
+        return cls(str(path), count, entries, *kinds, crc32(*arrays), bool(weights))
 
     def read(self, check: bool = False) -> Lines:
         """The lines, memory-mapped; the checksum is looked at where asked."""
-        sizes = [(self.lines + 1, "<i8"), (self.entries, self.value_type), (self.entries, self.index_type)]
+        numbers = [(self.entries, self.value_type)] * (1 + self.weighted)
+        sizes = [(self.lines + 1, "<i8"), *numbers, (self.entries, self.index_type)]
         expected = sum(size * np.dtype(kind).itemsize for size, kind in sizes)
         try:
             whole = np.memmap(self.path, np.uint8, "r")
@@ -65,8 +69,8 @@ class PartFile:
             length = size * np.dtype(kind).itemsize
             arrays.append(unlocked(whole[at : at + length].view(kind)))
             at += length
-        pointers, values, indices = arrays
-        return Lines(pointers, indices, values)
+        pointers, values, *weights, indices = arrays
+        return Lines(pointers, indices, values, *weights)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class Part:
         """The lines where they lie, in memory or in a file."""
         if isinstance(self.source, PartFile):
             return self.source.read(check)
-        return Lines(*(unlocked(array) for array in (self.source.pointers, self.source.indices, self.source.values)))
+        pointers, indices, values, *weights = (unlocked(array) for array in self.source.arrays if array is not None)
+        return Lines(pointers, indices, values, *weights)
 
 
 def cut(counts: Array) -> Array:
@@ -99,7 +104,9 @@ def parts_of(lines: Lines) -> list[Part]:
     parts = []
     for lo, hi in pairwise(ends):
         inside = slice(int(lines.pointers[lo]), int(lines.pointers[hi]))
-        own = Lines(lines.pointers[lo : hi + 1] - lines.pointers[lo], lines.indices[inside], lines.values[inside])
+        weights = None if lines.weights is None else lines.weights[inside]
+        pointers = lines.pointers[lo : hi + 1] - lines.pointers[lo]
+        own = Lines(pointers, lines.indices[inside], lines.values[inside], weights)
         parts.append(Part(lo, hi, inside.stop - inside.start, own))
     return parts
 
@@ -114,7 +121,10 @@ def seen_lines(parts: Sequence[Part], held_out: Sequence[Part] | None) -> Iterat
 def _merged(one: Lines, other: Lines) -> Lines:
     rows, cols = np.append(one.expanded, other.expanded), np.append(one.indices, other.indices)
     order = np.lexsort((cols, rows))
-    return Lines(one.pointers + other.pointers, cols[order], np.append(one.values, other.values)[order])
+    weights = None
+    if one.weights is not None and other.weights is not None:
+        weights = np.append(one.weights, other.weights)[order]
+    return Lines(one.pointers + other.pointers, cols[order], np.append(one.values, other.values)[order], weights)
 
 
 class Block:
@@ -137,8 +147,7 @@ class Block:
         out, loss = np.empty((count, right.shape[1]), right.dtype), np.empty(count)
         for span, lines in self._each():
             own = np.ascontiguousarray(drag[span]) if drag.size else drag
-            entries = (lines.pointers, lines.indices, lines.values)
-            found = kernels.solve_lines(*entries, right, k, biased, offset, ridge, own, self.workers)
+            found = kernels.solve_lines(*lines.arrays, right, k, biased, offset, ridge, own, self.workers)
             out[span], loss[span] = found
         return out, loss
 
@@ -149,16 +158,26 @@ class Block:
         return self.solve(right, k, biased, offset, ridge, drag)
 
     def counts(self) -> tuple[Array]:
-        """Entries of each line."""
-        return (self._by_line(lambda span, lines: np.diff(lines.pointers)),)
+        """Entries of each line; what they weigh together, where there are weights."""
+        return (self._by_line(lambda span, lines: lines.totals()),)
+
+    def residual_sums(self, other: Array) -> tuple[Array, Array]:
+        """Sum and sum of squares of v_ij - other_j over each line."""
+        other = unlocked(other)
+        count = self.parts[-1].hi - self.parts[0].lo if self.parts else 0
+        sums, squares = np.empty(count), np.empty(count)
+        for span, lines in self._each():
+            args = (*lines.arrays, other, sums[span], squares[span])
+            self.workers.run(kernels.line_sums, lines.pointers, *args, work_per_entry=4)
+        return sums, squares
 
     def distances(self, offset: float) -> tuple[Array, Array]:
-        """Sums over each line of (value - offset) and of its absolute value."""
+        """Sums over each line of (value - offset) and of its absolute value, weighted."""
         signed = self._by_line(lambda span, lines: _line_sums(lines, lines.values - offset))
         return signed, self._by_line(lambda span, lines: _line_sums(lines, np.abs(lines.values - offset)))
 
     def squared_errors(self, left: Array, right: Array, k: int, biased: bool, offset: float) -> tuple[Array]:
-        """Sum over each line of (X_ij - O_ij)^2; left holds the factors of these lines only."""
+        """Weighted sum over each line of (X_ij - O_ij)^2; left holds the factors of these lines only."""
         factors = Factors(unlocked(left), unlocked(right), k, biased, offset)
 
         def errors(span: slice, lines: Lines) -> Array:
@@ -172,7 +191,7 @@ class Block:
         answers = [function(span, lines) for span, lines in self._each()]
         return np.concatenate(answers) if answers else np.zeros(0)
 
-    def _each(self) -> Any:
+    def _each(self) -> Iterator[tuple[slice, Lines]]:
         for number, part in enumerate(self.parts):
             if number + 1 < len(self.parts):
                 _announce(self.parts[number + 1].source)
@@ -185,7 +204,9 @@ class Block:
 
 
 def _line_sums(lines: Lines, numbers: Array) -> Array:
-    """Sum of each line's numbers, in float64, always in the same order."""
+    """Sum of each line's numbers, weighted, in float64, always in the same order."""
+    if lines.weights is not None:
+        numbers = lines.weights * numbers
     sums = np.zeros(lines.pointers.size - 1)
     filled = np.flatnonzero(np.diff(lines.pointers))
     if filled.size:

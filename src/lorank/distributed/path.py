@@ -27,7 +27,7 @@ def automatic_weights(problem: FolderProblem) -> Iterator[float]:
     largest singular value: a weight above it shrinks all that could be noise to zero.
     """
     m, n = problem.observations.shape
-    top = problem.spread(problem.mean) * (np.sqrt(problem.nnz / m) + np.sqrt(problem.nnz / n))
+    top = problem.spread(problem.mean) * (np.sqrt(problem.total / m) + np.sqrt(problem.total / n))
     for step in range(STEPS):
         yield float(top or 1.0) / DOWN**step
 

@@ -15,6 +15,7 @@ from lorank.distributed.parts import Block, Part, parts_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
+from lorank.problems.offsets import Offsets, offsets_of_sums
 from lorank.types import Array
 
 ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
@@ -56,7 +57,7 @@ class BlockProblem(Problem):
     def ridge_regressions(
         self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
     ) -> tuple[Array, float]:
-        full, drag = self.line_terms(factors, ridge, pull)
+        full, drag = self.line_terms(factors, ridge, pull, transposed)
         side = COLS if transposed else ROWS
         shared = (factors.right, factors.k, self.biased, factors.offset, full)
         if drag.size:
@@ -72,15 +73,22 @@ class FolderProblem(BlockProblem):
 
     @cached_property
     def mean(self) -> float:
-        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.nnz
+        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.total
 
     @cached_property
-    def nnz(self) -> int:
-        """Entries to learn from."""
-        return int(self.counts(False).sum())
+    def total(self) -> float:
+        """Entries to learn from; what they weigh together, where there are weights."""
+        return float(self.counts(False).sum())
+
+    def offsets(self) -> Offsets:
+        """Offsets of rows and columns by empirical Bayes."""
+        sides = (ROWS, COLS)
+        return offsets_of_sums(
+            self.counts(False), self.counts(True), lambda t, other: self.engine.run(sides[t], "residual_sums", other)
+        )
 
     def spread(self, offset: float) -> float:
-        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.nnz
+        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.total
 
     def counts(self, transposed: bool) -> Array:
         return self.engine.run(COLS if transposed else ROWS, "counts")[0]
@@ -102,11 +110,11 @@ def over_ray(
     observations: Observations,
     regularizer: Any,
     rank: int,
-    bias_weight: float | None = None,
+    bias_ridges: tuple[float, float] | None = None,
     workers: int = 2,
     threads: int = 1,
 ) -> BlockProblem:
     """The problem of observations in memory with its lines in Ray actors; inside `open_ray`."""
     check_cluster(observations.shape, observations.nnz, rank, observations.dtype, workers, threads)
     sides = {ROWS: parts_of(observations.by_row), COLS: parts_of(observations.by_col)}
-    return BlockProblem(observations, regularizer, rank, bias_weight, engine=RayEngine(sides, workers, threads))
+    return BlockProblem(observations, regularizer, rank, bias_ridges, engine=RayEngine(sides, workers, threads))

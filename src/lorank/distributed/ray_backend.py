@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from lorank import registry
 from lorank.distributed.cluster import open_ray
@@ -31,7 +32,9 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
     # The data by rows and by columns, and the factors that are on their way.
     store = 2 * observations.nnz * (observations.dtype.itemsize + 8) + 40 * (rank + 8) * sum(observations.shape)
     with open_ray(cpus=workers * threads, store_bytes=int(1.2 * store)):
-        spread = over_ray(observations, problem.regularizer, rank, problem.bias_weight, workers, threads)
+        spread = over_ray(observations, problem.regularizer, rank, problem.bias_ridges, workers, threads)
+        # The driver knows the features, and pulls lines toward where they expect them.
+        spread = replace(spread, row_side=problem.row_side, col_side=problem.col_side)
         try:
             yield spread
         finally:

@@ -56,7 +56,8 @@ class MatrixCompletion(ModelEstimator):
     solver : str or object
         "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
-        Fit a global offset and an offset for each row and column jointly with the factors, with ridge weight lam.
+        Fit a global offset and an offset for each row and column jointly with the factors. Their ridges are those of
+        empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
         the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
@@ -83,7 +84,8 @@ class MatrixCompletion(ModelEstimator):
     graph_weight : float
         Multiplies graphs and kernels.
     features : "implicit" or None
-        "implicit" adds who rated what as features of rows and columns, which needs no other data; for "bpmf".
+        "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
+        "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
 
     Attributes
     ----------
@@ -179,6 +181,7 @@ class MatrixCompletion(ModelEstimator):
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         validation: Any = None,
         start: MatrixCompletion | Model | None = None,
         callbacks: Sequence[Callback] = (),
@@ -192,6 +195,9 @@ class MatrixCompletion(ModelEstimator):
         X : sparse matrix, array with NaN, DataFrame, (rows, cols, values), or Observations
         y : ignored
             There for scikit-learn, whose tools pass it.
+        sample_weight : weights of the entries, optional
+            An entry of weight c counts as if it were there c times: 1 / variance of its error, where that is known. Of
+            a matrix in its shape, else one for each entry in its order; one of weight 0 is not observed.
         validation : the same as X, or a fraction of X to hold out, optional
             Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
             what is "auto", and makes intervals possible.
@@ -210,7 +216,7 @@ class MatrixCompletion(ModelEstimator):
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
         asked = self._asked()
-        observations = observe(X).astype(self.dtype)
+        observations = observe(X, sample_weight).astype(self.dtype)
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
@@ -230,9 +236,11 @@ class MatrixCompletion(ModelEstimator):
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
+                setting = running.for_data(asked, train, setting)
                 return self._finish(train, setting, tuned.result, calibration, trials)
         else:
             setting = asked.setting
+        setting = running.for_data(asked, observations, setting)
         results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
         for more in range(1, self.n_fits):
             results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
@@ -255,8 +263,9 @@ class MatrixCompletion(ModelEstimator):
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
-        result = running.solve(asked, observations, model.setting, model.result.summary, seed=0)
-        return self._finish(observations, model.setting, result, model.calibration, Trials.from_rows(model.trials))
+        setting = running.for_data(asked, observations, model.setting)
+        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
+        return self._finish(observations, setting, result, model.calibration, Trials.from_rows(model.trials))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
@@ -279,7 +288,7 @@ class MatrixCompletion(ModelEstimator):
             col_ids=observations.col_ids,
             observations=observations,
             entries=observations.nnz,
-            mean=float(values.mean(dtype=np.float64)),
+            mean=observations.mean,
             range=(float(values.min()), float(values.max())),
             calibration=calibration,
             trials=tuple(trials.rows()),

@@ -13,6 +13,7 @@ from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.losses import Loss
 from lorank.observations import Observations
+from lorank.observations.checks import refuse_mask
 from lorank.types import Array
 
 
@@ -72,10 +73,10 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.dtype = dtype
 
-    def fit(self, X: Any, y: npt.ArrayLike) -> EntryRegressor:
+    def fit(self, X: Any, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> EntryRegressor:
         """Fit values y (n,) at the pairs X (n, 2): an array, a list of pairs, or a frame with two columns."""
         rows, cols = _pairs(X)
-        observations = Observations.from_ids(rows, cols, y)
+        observations = Observations.from_ids(rows, cols, y, sample_weight)
         rank = self.rank if isinstance(self.rank, str) else min(self.rank, *observations.shape)
         params = {**self.get_params(), "rank": rank}
         self.model_ = MatrixCompletion(**params).fit(observations)
@@ -99,6 +100,7 @@ def _pairs(X: Any) -> tuple[Array, Array]:
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and X.shape[1] == 2:
         # Columns of a frame keep their own types; one array of both would not.
         return X.iloc[:, 0].to_numpy(), X.iloc[:, 1].to_numpy()
+    refuse_mask(X, "pairs")
     array = np.asarray(X)
     if array.ndim != 2 or array.shape[1] != 2:
         shape = " x ".join(map(str, array.shape))

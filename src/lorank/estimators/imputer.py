@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from lorank import registry
 from lorank.errors import InputError
@@ -16,6 +16,7 @@ from lorank.linalg.memory import check_memory
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
 from lorank.observations import dataframes as frames
+from lorank.observations.checks import unmasked
 from lorank.types import Array
 
 
@@ -61,18 +62,23 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None) -> LowRankImputer:
-        """Learn the factors of the columns."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LowRankImputer:
+        """Learn the factors of the columns; sample_weight (rows,) says how much each row counts."""
         X = self._read(X, reset=True)
         seen = ~np.isnan(X)
+        weights = None
+        if sample_weight is not None:
+            weights = np.broadcast_to(_check_sample_weight(sample_weight, X)[:, None], X.shape)
+            seen &= weights > 0
         if not seen.any():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
         method = registry.find(self.method)
         if not method.folds_in:
             raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
-        counts = np.maximum(seen.sum(axis=0), 1)
-        self.center_ = np.where(seen, X, 0).sum(axis=0) / counts
-        self.scale_ = np.sqrt((np.where(seen, X - self.center_, 0) ** 2).sum(axis=0) / counts)
+        mass = seen.astype(np.float64) if weights is None else seen * weights
+        counts = np.where(seen.any(axis=0), mass.sum(axis=0), 1)
+        self.center_ = (mass * np.where(seen, X, 0)).sum(axis=0) / counts
+        self.scale_ = np.sqrt((mass * np.where(seen, X - self.center_, 0) ** 2).sum(axis=0) / counts)
         # A constant column has no scale: its centre is all there is to say of it.
         self.scale_[self.scale_ == 0] = 1.0
         self.model_ = MatrixCompletion(
@@ -84,7 +90,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             max_iter=self.max_iter,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
-        ).fit((X - self.center_) / self.scale_)
+        ).fit((X - self.center_) / self.scale_, sample_weight=weights)
         self.n_iter_ = self.model_.n_iter_
         return self
 
@@ -97,6 +103,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.where(np.isnan(X), predicted, X)
 
     def _read(self, X: Any, reset: bool) -> Array:
+        X = unmasked(X) if np.ma.isMaskedArray(X) else X
         array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
         return np.asarray(array)
 

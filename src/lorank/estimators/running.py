@@ -26,7 +26,7 @@ from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
 from lorank.tuning import path as tuning
 from lorank.tuning.search import Found
-from lorank.tuning.setting import Setting, prepared
+from lorank.tuning.setting import Setting, prepared, with_ridges
 from lorank.tuning.trial_log import OnTrial
 
 # Parameters that may change when a fit goes on from a checkpoint.
@@ -53,18 +53,33 @@ def checkpoint_of(
 
 
 def _checksum(observations: Observations) -> int:
-    return crc32(*(array.data for array in (observations.by_row.pointers, observations.cols, observations.values)))
+    return crc32(*(array.data for array in observations.by_row.arrays if array is not None))
 
 
-def build_problem(asked: Parameters, observations: Observations, setting: Setting) -> Problem:
-    """The problem that the parameters state, with what is tuned taken from the setting."""
+def build_problem(
+    asked: Parameters, observations: Observations, setting: Setting, sides: Sequence[Any] | None = None
+) -> Problem:
+    """The problem that the parameters state, with what is tuned taken from the setting.
+
+    `sides` are those of `sides_of`, where they are known already.
+    """
     check_rank(setting.rank, observations.shape)
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
-    sides = sides_of(asked, observations)
-    shown, rank, weight = prepared(observations, loss), setting.rank, setting.bias_weight
-    return Problem(shown, regularizer, rank, weight, asked.n_jobs, loss, *sides)
+    sides = [
+        side.with_ridge(setting.feature_ridge) if isinstance(side, Features) else side
+        for side in (sides or sides_of(asked, observations))
+    ]
+    shown = prepared(observations, loss)
+    return Problem(shown, regularizer, setting.rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
+
+
+def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
+    """The setting with what comes from the data that is fitted: the ridges of biases. A sampler draws its own."""
+    if registry.find(asked.method).samples:
+        return setting
+    return with_ridges(setting, observations, losses.find(asked.loss))
 
 
 def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:
@@ -112,8 +127,13 @@ def tune(
     held_out = prepared(held_out, losses.find(asked.loss))
     solver = build_solver(asked)
 
+    sides = sides_of(asked, train)
+    searched = any(isinstance(side, Features) and side.ridge is None for side in sides)
+    space = replace(space, features=searched)
+    ridges = for_data(asked, train, Setting(1.0, 1, None, asked.biases is not False)).ridges
+
     def problem(observations: Observations, setting: Setting) -> Problem:
-        return build_problem(asked, observations, setting)
+        return build_problem(asked, observations, replace(setting, ridges=ridges), sides)
 
     with one_blas_thread():
         return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)

@@ -14,6 +14,10 @@ from lorank.experiments.records import Row
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line
 
+# As on the page: six colours that readers with any colour vision tell apart, and three kinds of line.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+DASHES = ("-", "--", ":")
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -37,6 +41,11 @@ class Chart:
     logx: bool = True
     logy: bool = True
     floor: float | None = None
+
+
+def labels_of(charts: Iterable[Chart]) -> list[str]:
+    """The labels of all curves, each once: a label has the same colour and kind of line in every chart of a page."""
+    return list(dict.fromkeys(curve.label for chart in charts for curve in chart.curves))
 
 
 def convergence(suite: Suite, rows: Iterable[Row]) -> list[Chart]:
@@ -103,17 +112,18 @@ def _curve(label: str, points: Sequence[Sequence[float]]) -> Curve:
     return Curve(label, x, y)
 
 
-def save(chart: Chart, folder: Path) -> None:
-    """The chart as SVG and PNG; the same chart gives the same bytes."""
+def save(chart: Chart, folder: Path, labels: Sequence[str]) -> None:
+    """The chart as SVG and PNG; the same chart gives the same bytes. `labels` are those of all charts (`labels_of`)."""
     from matplotlib import rc_context
 
     drawn, (panel,) = plots.figure(1, 6.4, 4.2)
-    for index, curve in enumerate(chart.curves):
+    for curve in chart.curves:
+        index = labels.index(curve.label)
         panel.plot(
             curve.x,
             curve.y,
-            "-" if index < len(plots.COLOURS) else "--",
-            color=plots.COLOURS[index % len(plots.COLOURS)],
+            DASHES[index // len(COLOURS) % len(DASHES)],
+            color=COLOURS[index % len(COLOURS)],
             label=curve.label,
             marker="o" if curve.marked else "",
             markersize=2.5,

@@ -1,10 +1,11 @@
-"""Where our numbers differ from the paper's, and why: what the records say, then what is known about the protocol."""
+"""What the records say, beside the paper: who is best, in which order, how fast, of which rank, and what is missing."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 
-from lorank.experiments.methods import REFERENCE
+from lorank.experiments.methods import BESIDE, REFERENCE
 from lorank.experiments.report_tables import written
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import CONFIDENCE, Line, comparable
@@ -16,63 +17,17 @@ NEAR_FLOOR = 1.06
 # Of the paper.
 REPETITIONS = 5
 
-KNOWN = {
-    "synthetic": (
-        "Noise N(0, 0.1) is read as a standard deviation of 0.1, and all of Omega trains, with a second sample of the "
-        "same size to validate on: only so can the paper's errors come out. Training on half of Omega cannot get under "
-        "0.025.",
-        "At the true rank every fit that hardly shrinks is the same, so factored nuclear, factored GSR and the nuclear "
-        "norm, tuned as well as NNFN, reach the same error; in the paper they are worse. The regularizers differ where "
-        "the rank is larger than the truth: that is the second group of tables.",
-        "The rank is given, not searched: 5 for table 4. It bounds the nuclear norm too, which the paper lets grow.",
-    ),
-    "ablation": (
-        "The methods are given the true rank, so that what differs is the data; the paper shows figure 3 without "
-        "numbers.",
-    ),
-    "recommendation": (
-        "Errors are in standard deviations of the training ratings (0.797 is about 0.89 stars on MovieLens-1M).",
-        "MovieLens-10M and Yahoo are read from the user's folder if they are there. The simulated ones have their "
-        "shape, count and skew only: their times and memory mean something, an error on them would not, and none is "
-        "shown.",
-        "Biases and a tuned theta, which the paper does not try, are a table of their own.",
-    ),
-    "climate": (
-        "The paper does not state the unit of the distance in its graph. Table 6 here takes 1000 km, which smooths far "
-        "too much; a second group of tables tunes the unit, and its errors are below the paper's on GAS.",
-        "A third group is what does not need the paper: interpolation month by month, and low rank with a kernel prior "
-        "in place of the graph.",
-        "GAS is the file of anomalies that the literature passes around; z-scores and anomalies of the raw files are "
-        "given as tables of their own, for they change the numbers by more than the choice of a method does.",
-        "USHCN temperature is the raw version 2.5 from 1919 to 2016 as anomalies; precipitation is the file of 108 "
-        "stations, 1915 to 2000. The paper used 1919 to 2019, and does not say which stations.",
-    ),
-}
-
-ALWAYS = (
-    "Times are of this machine and of other code: compare the ratios to factored NNFN, not the seconds. The paper ran "
-    "MATLAB with C on an i7 of 3.6 GHz.",
-    "The solvers are not the paper's: factored NNFN is fitted by alternating least squares with momentum instead of "
-    "gradient descent, and the proximal methods work on low rank plus sparse. Slow rivals are therefore less slow "
-    "here.",
-    "Every method has the same search with the same number of fits and seconds on the validation entries; every "
-    "reported fit begins anew and stops when the objective changes by less than 1e-4 of itself.",
-    "MB to fit is what the reported fit took beyond the most that its process still held from the search before it: 0 "
-    "where that was enough. Simulated ratings have no search, so that theirs is all.",
-    "Curves are of the first seed. BPMF's shows single draws; its last point is their mean, which is the answer.",
-)
-
 
 def findings(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
-    """Sentences about one suite; the first ones are counted from the records."""
-    said = _in_short(summary)
+    """Sentences about one suite, each counted from the records: nothing is said of a method that has none."""
+    said: list[str] = []
     if suite.name != "ablation":  # the paper has no numbers there
         for dataset in suite.datasets:
             lines, title = summary.get(dataset.name, []), f"{dataset.group}, {dataset.label}"
             said += _about_best(title, lines)
             said += order_check(title, lines) if dataset.published is None else []
-            said += _about_speed(title, lines) + _about_errors(title, lines)
-    return said + _about_missing(suite, summary) + list(KNOWN.get(suite.name, ()))
+            said += _about_speed(title, lines) + _about_errors(title, lines) + _about_ranks(title, lines)
+    return said + _about_limits(suite, summary) + _about_missing(suite, summary)
 
 
 def floor_check(label: str, lines: list[Line], floor: float) -> str:
@@ -100,16 +55,34 @@ def floor_check(label: str, lines: list[Line], floor: float) -> str:
     )
 
 
-def order_check(label: str, lines: list[Line]) -> list[str]:
-    """Whether our errors put methods in the order in which the paper's do.
+@dataclass(frozen=True)
+class Order:
+    """Pairs of methods that the paper's errors tell apart: how many, how many are in the same order here, and which are
+    in the opposite one (the paper's better one -> those that are better here)."""
 
-    Of all pairs that the paper tells apart (Welch's test at 95%, from its means and deviations of five repetitions),
-    those in the same order here, in the opposite one, and those that a paired test at 95% does not tell apart.
+    pairs: int
+    same: int
+    opposite: dict[str, list[str]]
+
+    @property
+    def against(self) -> int:
+        return sum(map(len, self.opposite.values()))
+
+
+def order_of(lines: list[Line]) -> Order:
+    """The paper's order of methods beside ours.
+
+    Told apart are pairs of the paper by Welch's test at 95%, from its means and deviations of five repetitions, and
+    ours by a paired test at 95%. A line of the paper counts once, by the solver that is ours.
     """
     from scipy.stats import ttest_ind_from_stats
 
     known = sorted(
-        ((line.published, line) for line in lines if line.published is not None and line.error is not None),
+        (
+            (line.published, line)
+            for line in lines
+            if line.published and line.error is not None and line.method not in BESIDE
+        ),
         key=lambda pair: pair[0].error,
     )
     same, apart, opposite = 0, 0, dict[str, list[str]]()
@@ -124,30 +97,23 @@ def order_check(label: str, lines: list[Line]) -> list[str]:
             same += 1
         elif found == {"worse"}:
             opposite.setdefault(better.label, []).append(worse.label)
-    if not apart:
+    return Order(apart, same, opposite)
+
+
+def order_check(label: str, lines: list[Line]) -> list[str]:
+    """Whether our errors put methods in the order in which the paper's do."""
+    order = order_of(lines)
+    if not order.pairs:
         return []
-    verdict = "confirmed" if same == apart else "refuted in part" if opposite else "neither confirmed nor refuted"
-    turned = "; ".join(f"{better} behind {', '.join(worse)}" for better, worse in opposite.items())
+    confirmed = order.same == order.pairs
+    verdict = "confirmed" if confirmed else "refuted in part" if order.opposite else "neither confirmed nor refuted"
+    turned = "; ".join(f"{better} behind {', '.join(worse)}" for better, worse in order.opposite.items())
     turned = f" ({turned})" if turned else ""
-    against = sum(map(len, opposite.values()))
     return [
-        f"{label}: the paper's order of methods is {verdict}. Of the {apart} pairs that its errors tell apart, {same} "
-        f"are in the same order here, {against} in the opposite one{turned}, {apart - same - against} cannot be told "
-        "apart."
+        f"{label}: the paper's order of methods is {verdict}. Of the {order.pairs} pairs that its errors tell apart, "
+        f"{order.same} are in the same order here, {order.against} in the opposite one{turned}, "
+        f"{order.pairs - order.same - order.against} cannot be told apart."
     ]
-
-
-def _in_short(summary: dict[str, list[Line]]) -> list[str]:
-    """The paper's claim, counted: factored NNFN is the best and the fastest everywhere."""
-    references = [line for lines in summary.values() for line in lines if line.method == REFERENCE]
-    errors = [line.best_error for line in references if len(line.errors) > 1]
-    times = [line.best_time for line in references if len(line.seconds) > 1]
-    if not times:
-        return []
-    least = f"has the least error, or one not different from it, in {sum(errors)} of {len(errors)} tables, and " * bool(
-        errors
-    )
-    return [f"Factored NNFN {least}is the fastest, or not different from it, in {sum(times)} of {len(times)}."]
 
 
 def _about_best(label: str, lines: list[Line]) -> list[str]:
@@ -163,6 +129,36 @@ def _about_best(label: str, lines: list[Line]) -> list[str]:
     if reference is not None:
         text += f" Factored NNFN is {(reference.error or 0.0) / (best.error or 1.0) - 1:.1%} above it."
     return [text]
+
+
+def _about_ranks(label: str, lines: list[Line]) -> list[str]:
+    """Who leaves a tail of small singular values, and who has exact zeros there."""
+    known = [line for line in lines if line.rank is not None and line.numerical_rank is not None]
+    tails = [line for line in known if (line.numerical_rank or 0) > (line.rank or 0)]
+    if not tails:
+        return []
+    parts = (f"{line.label} ({line.rank:.1f} above 1%, {line.numerical_rank:.1f} not zero)" for line in tails)
+    exact = [line.label for line in known if line not in tails]
+    rest = f" Exact zeros have {', '.join(exact)}." if exact else ""
+    return [f"{label}: a tail of small singular values is left by {', '.join(parts)}.{rest}"]
+
+
+def _about_limits(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
+    """Searches that the clock ended, and fits that were not converged."""
+    labels = {dataset.name: dataset.label for dataset in suite.datasets}
+    said = []
+    for what, field in (
+        ("The clock ended the search", "searches_out_of_time"),
+        ("Not converged when its iterations or its time were over was the fit", "limited_fits"),
+    ):
+        parts = [
+            f"{line.label} on {labels[name]} ({getattr(line, field)} of {line.runs} runs)"
+            for name, lines in summary.items()
+            for line in lines
+            if getattr(line, field)
+        ]
+        said += [f"{what} of {'; '.join(parts)}."] if parts else []
+    return said
 
 
 def _about_missing(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:

@@ -21,9 +21,24 @@ for (const table of document.querySelectorAll("table")) {
   }));
 }
 
-// Charts.
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C564B", "#BCBD22", "#17BECF"];
-const WIDTH = 560, HEIGHT = 340, LEFT = 58, RIGHT = 10, TOP = 10, BOTTOM = 42;
+// A table that is wider than its place says so.
+const hints = () => {
+  for (const scroll of document.querySelectorAll(".scroll"))
+    scroll.previousElementSibling.hidden = scroll.scrollWidth <= scroll.clientWidth;
+};
+addEventListener("resize", hints);
+hints();
+
+// Charts. A method looks the same in each: one of six colours that readers with any colour vision tell apart, and
+// one of three kinds of line.
+const {charts, labels} = JSON.parse(document.getElementById("data").textContent);
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "var(--ink)"], DASHES = ["none", "7 3", "2 3"];
+const look = label => {
+  const index = labels.indexOf(label);
+  return {colour: COLOURS[index % COLOURS.length], dash: DASHES[Math.floor(index / COLOURS.length) % DASHES.length]};
+};
+const WIDTH = 560, HEIGHT = 340, LEFT = 58, RIGHT = 10, TOP = 10, BOTTOM = 42, NEAR = 30;
+const hidden = new Set(), figures = [];
 
 function element(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -58,12 +73,14 @@ function scale(values, log, from, to) {
 }
 
 const shown = value => value === 0 || Math.abs(value) < 1e-12 ? "0" :
-  Math.abs(value) >= 1e4 || Math.abs(value) < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(4)));
+  Math.abs(value) >= 1e4 || Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
 
-function draw(figure, chart, hidden, axes) {
-  const svg = figure.querySelector("svg");
+// Draws a chart anew; its points on the screen, curve by curve, stay in `state.points`.
+function draw(state) {
+  const {svg, chart, axes} = state;
   svg.replaceChildren();
-  const alive = chart.curves.map((curve, index) => ({...curve, index})).filter(curve => !hidden.has(curve.index));
+  state.points = [];
+  const alive = chart.curves.filter(curve => !hidden.has(curve.label));
   const usable = curve => curve.x.map((x, i) => [x, curve.y[i]])
     .filter(([x, y]) => (!axes.x || x > 0) && (!axes.y || y > 0));
   const points = alive.map(usable), all = points.flat();
@@ -86,18 +103,52 @@ function draw(figure, chart, hidden, axes) {
     svg.append(element("line", {class: "floor", x1: LEFT, x2: WIDTH - RIGHT, y1: level, y2: level}));
   }
   alive.forEach((curve, i) => {
-    const colour = COLOURS[curve.index % COLOURS.length];
-    const path = points[i].map(p => `${x.place(p[0]).toFixed(1)},${y.place(p[1]).toFixed(1)}`).join(" ");
-    const line = element("polyline", {points: path, fill: "none", stroke: colour, "stroke-width": 1.8,
-      "stroke-dasharray": curve.index < COLOURS.length ? "none" : "6 3"});
-    line.append(element("title", {}, curve.label));
-    svg.append(line);
-    if (curve.marked) for (const p of points[i]) {
-      const dot = element("circle", {cx: x.place(p[0]), cy: y.place(p[1]), r: 2.6, fill: colour});
-      dot.append(element("title", {}, `${curve.label}: ${shown(p[0])}, ${p[1].toPrecision(5)}`));
-      svg.append(dot);
-    }
+    const {colour, dash} = look(curve.label);
+    const placed = points[i].map(p => ({label: curve.label, value: p, at: [x.place(p[0]), y.place(p[1])]}));
+    if (!placed.length) return;
+    state.points.push(placed);
+    const path = placed.map(p => p.at.map(c => c.toFixed(1)).join()).join(" ");
+    svg.append(element("polyline", {points: path, fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": dash}));
+    if (curve.marked) for (const p of placed) svg.append(element("circle", {cx: p.at[0], cy: p.at[1], r: 2.4, fill: colour}));
   });
+  state.cursor = element("circle", {class: "cursor", r: 6, visibility: "hidden"});
+  svg.append(state.cursor);
+}
+
+// Says what a point is, for the mouse and the keyboard.
+function point(state, which) {
+  if (!which) { state.cursor?.setAttribute("visibility", "hidden"); state.value.textContent = ""; return; }
+  const [curve, index] = which, p = state.points[curve][index];
+  state.chosen = which;
+  state.cursor.setAttribute("cx", p.at[0]);
+  state.cursor.setAttribute("cy", p.at[1]);
+  state.cursor.setAttribute("visibility", "visible");
+  state.value.textContent = `${p.label}: ${state.chart.ylabel} ${p.value[1].toPrecision(5)} at ${state.chart.xlabel} ${shown(p.value[0])}`;
+}
+
+function nearest(state, event) {
+  const box = state.svg.getBoundingClientRect();
+  const at = [(event.clientX - box.left) * WIDTH / box.width, (event.clientY - box.top) * HEIGHT / box.height];
+  let best = null, least = NEAR;
+  state.points.forEach((curve, i) => curve.forEach((p, j) => {
+    const distance = Math.hypot(p.at[0] - at[0], p.at[1] - at[1]);
+    if (distance < least) { least = distance; best = [i, j]; }
+  }));
+  return best;
+}
+
+// Left and right go along a curve, up and down to another one.
+function move(state, key) {
+  if (!state.points.length) return false;
+  let [curve, index] = state.chosen ?? [0, -1];
+  curve = Math.min(curve, state.points.length - 1);
+  if (key === "ArrowRight") index++;
+  else if (key === "ArrowLeft") index--;
+  else if (key === "ArrowDown") curve = (curve + 1) % state.points.length;
+  else if (key === "ArrowUp") curve = (curve + state.points.length - 1) % state.points.length;
+  else return false;
+  point(state, [curve, Math.max(0, Math.min(index, state.points[curve].length - 1))]);
+  return true;
 }
 
 function key(label, pressed, change) {
@@ -105,34 +156,62 @@ function key(label, pressed, change) {
   button.type = "button";
   button.append(label);
   button.setAttribute("aria-pressed", pressed);
-  button.addEventListener("click", () => {
-    const now = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", now);
-    change(now);
-  });
+  button.addEventListener("click", () => change(button.getAttribute("aria-pressed") !== "true", button));
   return button;
 }
 
-const charts = JSON.parse(document.getElementById("data").textContent);
-for (const figure of document.querySelectorAll(".chart")) {
-  const chart = charts[figure.dataset.chart], hidden = new Set(), axes = {x: chart.logx, y: chart.logy};
-  const redraw = () => draw(figure, chart, hidden, axes);
-  const caption = document.createElement("figcaption");
-  caption.textContent = chart.title;
-  const keys = document.createElement("div");
-  keys.className = "keys";
-  chart.curves.forEach((curve, index) => {
-    const button = key(curve.label, true, on => { on ? hidden.delete(index) : hidden.add(index); redraw(); });
-    const colour = document.createElement("i");
-    colour.style.background = COLOURS[index % COLOURS.length];
-    button.prepend(colour);
-    keys.append(button);
+// A method's button is in the list of all and at each of its charts; they switch together.
+function methodKey(label) {
+  const button = key(label, true, on => {
+    on ? hidden.delete(label) : hidden.add(label);
+    for (const other of document.querySelectorAll(".keys button"))
+      if (other.dataset.method === label) other.setAttribute("aria-pressed", on);
+    for (const state of figures) if (state.chart.curves.some(curve => curve.label === label)) { draw(state); point(state, null); }
   });
+  button.dataset.method = label;
+  const {colour, dash} = look(label), sample = element("svg", {viewBox: "0 0 26 10", "aria-hidden": "true"});
+  sample.append(element("line", {x1: 0, x2: 26, y1: 5, y2: 5, stroke: colour, "stroke-width": 3, "stroke-dasharray": dash}));
+  button.prepend(sample);
+  return button;
+}
+
+for (const figure of document.querySelectorAll(".chart")) {
+  const chart = charts[figure.dataset.chart], axes = {x: chart.logx, y: chart.logy};
+  const svg = element("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "application", tabindex: 0,
+    "aria-label": `${chart.title}. Arrow keys read out the values.`});
+  const value = document.createElement("div"), keys = document.createElement("div");
+  value.className = "value";
+  value.setAttribute("role", "status");
+  keys.className = "keys";
+  const state = {chart, axes, svg, value, points: [], chosen: null};
+  keys.append(...chart.curves.map(curve => methodKey(curve.label)));
   for (const axis of ["x", "y"]) {
-    const button = key(`log ${axis}`, axes[axis], on => { axes[axis] = on; redraw(); });
+    const button = key(`log ${axis}`, axes[axis], (on, self) => { self.setAttribute("aria-pressed", on); axes[axis] = on; draw(state); });
     button.classList.add("axis");
     keys.append(button);
   }
-  figure.append(caption, element("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": chart.title}), keys);
-  redraw();
+  svg.addEventListener("pointermove", event => point(state, nearest(state, event)));
+  svg.addEventListener("pointerleave", () => point(state, null));
+  svg.addEventListener("keydown", event => { if (move(state, event.key)) event.preventDefault(); });
+  svg.addEventListener("blur", () => point(state, null));
+  figure.append(svg, value, keys);
+  figures.push(state);
+  draw(state);
 }
+
+// Contents: open where there is room for them, with the section in view marked.
+const contents = document.getElementById("contents"), wide = matchMedia("(min-width: 75rem)");
+const fit = () => { contents.open = wide.matches; };
+wide.addEventListener("change", fit);
+fit();
+contents.addEventListener("click", event => { if (event.target.closest("a") && !wide.matches) contents.open = false; });
+const links = new Map([...contents.querySelectorAll("a")].map(link => [link.hash.slice(1), link]));
+const inView = new IntersectionObserver(entries => {
+  for (const entry of entries) if (entry.isIntersecting) {
+    for (const link of links.values()) link.removeAttribute("aria-current");
+    links.get(entry.target.id)?.setAttribute("aria-current", "true");
+  }
+}, {rootMargin: "0px 0px -70% 0px"});
+for (const id of links.keys()) { const target = document.getElementById(id); if (target) inView.observe(target); }
+const methods = document.getElementById("methods");
+if (labels.length) { methods.hidden = false; methods.querySelector(".keys").append(...labels.map(methodKey)); }

@@ -8,35 +8,39 @@ from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
 
-from lorank.experiments.figures import Chart
+from lorank.experiments.figures import Chart, labels_of
 from lorank.experiments.report_tables import NOTE, ResultTable
 
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says about one suite."""
+    """What the page says about one suite: tables, charts, what the records say, and how the paper is read."""
 
     name: str
     title: str
     tables: Sequence[ResultTable]
     charts: Sequence[Chart]
     findings: Sequence[str]
+    readings: Sequence[str]
 
 
-def render(sections: Sequence[Section], machine: Mapping[str, str], notes: Sequence[str], progress: str) -> str:
+def render(
+    sections: Sequence[Section], verdict: Sequence[str], machine: Mapping[str, str], notes: Sequence[str]
+) -> str:
     """The whole page as text. Tables are plain HTML; the script sorts them and draws the charts."""
     charts = {chart.name: asdict(chart) for section in sections for chart in section.charts}
+    content = {"charts": charts, "labels": labels_of(chart for section in sections for chart in section.charts)}
     # "</" would end the script that holds the data.
-    data = json.dumps(charts, allow_nan=False).replace("</", "<\\/")
+    data = json.dumps(content, allow_nan=False).replace("</", "<\\/")
     parts = {
         "STYLE": _resource("page.css"),
         "SCRIPT": _resource("page.js"),
-        "DATA": data,
-        "LINKS": "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections),
-        "PROGRESS": escape(progress),
+        "LINKS": "".join(map(_links, sections)),
+        "VERDICT": _items(verdict),
         "MACHINE": "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in machine.items()),
-        "NOTES": "".join(f"<li>{escape(note)}</li>" for note in notes),
+        "NOTES": _items(notes),
         "SECTIONS": "\n".join(map(_section, sections)),
+        "DATA": data,
     }
     page = _resource("page.html")
     for name, text in parts.items():
@@ -44,20 +48,36 @@ def render(sections: Sequence[Section], machine: Mapping[str, str], notes: Seque
     return page
 
 
+def _items(sentences: Sequence[str]) -> str:
+    return "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+
+
+def _links(section: Section) -> str:
+    tables = "".join(f'<li><a href="#{escape(table.name)}">{escape(table.title)}</a></li>' for table in section.tables)
+    below = f"<ul>{tables}</ul>" if tables else ""
+    return f'<li><a href="#{section.name}">{escape(section.title)}</a>{below}</li>'
+
+
 def _resource(name: str) -> str:
     return files("lorank.experiments").joinpath(name).read_text(encoding="utf-8")
 
 
 def _section(section: Section) -> str:
-    charts = "".join(f'<figure class="chart" data-chart="{escape(chart.name)}"></figure>' for chart in section.charts)
-    found = "".join(f"<li>{escape(sentence)}</li>" for sentence in section.findings)
     return (
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
+        + (f"<ul>{_items(section.readings)}</ul>" if section.readings else "")
+        + (f'<div class="charts">{"".join(map(_chart, section.charts))}</div>' if section.charts else "")
+        + (f"<h3>Beside the paper</h3><ul>{_items(section.findings)}</ul>" if section.findings else "")
         + "".join(map(_table, section.tables))
-        + (f'<div class="charts">{charts}</div>' if charts else "")
-        + (f"<h3>Where it differs from the paper, and why</h3><ul>{found}</ul>" if found else "")
         + "</section>"
     )
+
+
+def _chart(chart: Chart) -> str:
+    """The script draws it; without scripts it is the picture beside the page."""
+    name, title = escape(chart.name), escape(chart.title)
+    picture = f'<noscript><img src="figures/{name}.svg" alt="{title}"></noscript>'
+    return f'<figure class="chart" data-chart="{name}"><figcaption>{title}</figcaption>{picture}</figure>'
 
 
 def _kind(column: str) -> str:
@@ -80,6 +100,8 @@ def _table(table: ResultTable) -> str:
             cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}{_kind(column)}>{text}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
-        f'<div class="scroll"><table id="{escape(table.name)}"><caption>{escape(table.title)}</caption>'
+        '<p class="hint">This table scrolls sideways.</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{escape(table.name)}"><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )

@@ -11,13 +11,24 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
+class Printed(float):
+    """A number that keeps the digits it is printed with: 0.820, not 0.82."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Printed:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 class Published(NamedTuple):
     """A row of a table for one data set."""
 
-    error: float
-    error_std: float
-    seconds: float
-    seconds_std: float
+    error: Printed
+    error_std: Printed
+    seconds: Printed
+    seconds_std: Printed
 
 
 def _by_method(columns: tuple[str, ...], rows: str) -> dict[str, dict[str, Published]]:
@@ -28,7 +39,7 @@ def _by_method(columns: tuple[str, ...], rows: str) -> dict[str, dict[str, Publi
         for index, column in enumerate(columns):
             numbers = words[4 * index : 4 * index + 4]
             if "-" not in numbers:
-                found[column][method] = Published(*map(float, numbers))
+                found[column][method] = Published(*map(Printed, numbers))
     return found
 
 

@@ -20,6 +20,9 @@ from lorank.files import sha256
 
 Row = dict[str, Any]
 
+# How the remark of a cell begins whose search the clock ended.
+OUT_OF_TIME = "The search was out of time before all of its"
+
 
 def fingerprint(cell: Cell) -> str:
     """Short digest of the settings of a cell."""

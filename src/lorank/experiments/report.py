@@ -6,18 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lorank.experiments import figures, report_tables
-from lorank.experiments.findings import ALWAYS, findings, floor_check
+from lorank.experiments.findings import findings, floor_check
 from lorank.experiments.machine import describe
 from lorank.experiments.page import Section, render
+from lorank.experiments.protocol import notes, readings
 from lorank.experiments.records import Row
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line, summarise
+from lorank.experiments.verdict import verdict
 from lorank.files import replacing
 
 README = """# The paper's experiments, run again
 
 Made by `{command}`.
-{progress}
+
+{verdict}
 
 - [report.html](report.html): everything on one page; open it in a browser.
 - [tables.md](tables.md), [tables.tex](tables.tex), [tables.csv](tables.csv): each number beside the paper's.
@@ -40,62 +43,68 @@ def write_report(
     """Tables (Markdown, LaTeX, CSV), figures (SVG, PNG), report.html and a README; the files that were written."""
     pictures = out / "figures"
     pictures.mkdir(parents=True, exist_ok=True)
-    sections = [_section(suite, list(rows.values())) for suite in suites]
-    sections = [section for section in sections if section.tables or section.charts]
-    for section in sections:
-        for chart in section.charts:
-            figures.save(chart, pictures)
-    everything = [table for section in sections for table in section.tables]
-    machine = describe()
     done = [row for row in rows.values() if row["suite"] in {suite.name for suite in suites}]
-    progress = f"{len(done)} cells recorded, {sum(row['status'] == 'ok' for row in done)} of them without remark."
+    summaries = [(suite, summarise(suite, done)) for suite in suites]
+    sections = [_section(suite, summary, done) for suite, summary in summaries]
+    sections = [section for section in sections if section.tables or section.charts]
+    charts = [chart for section in sections for chart in section.charts]
+    for chart in charts:
+        figures.save(chart, pictures, figures.labels_of(charts))
+    everything = [table for section in sections for table in section.tables]
+    said = verdict(summaries, done)
+    how = notes({suite.name: summary for suite, summary in summaries})
+    machine = describe()
     files = {
-        "tables.md": _markdown(sections, machine, progress),
+        "tables.md": _markdown(sections, said, machine, how),
         "tables.tex": report_tables.latex(everything),
         "tables.csv": report_tables.as_csv(everything),
-        "report.html": render(sections, machine, ALWAYS, progress),
-        "README.md": README.format(command=command, progress=progress, **_origin(done), machine=_list(machine)),
+        "report.html": render(sections, said, machine, how),
+        "README.md": README.format(command=command, verdict=_items(said), **_origin(done), machine=_list(machine)),
     }
     for name, text in files.items():
         _write(out / name, text)
     return [out / name for name in files]
 
 
-def _section(suite: Suite, rows: list[Row]) -> Section:
+def _section(suite: Suite, summary: dict[str, list[Line]], rows: list[Row]) -> Section:
     if suite.name == "shrinkage":
-        return Section(suite.name, suite.title, (), (figures.shrinkage(),), ())
+        return Section(suite.name, suite.title, (), (figures.shrinkage(),), (), ())
     known = {dataset.name for dataset in suite.datasets}
     rows = [row for row in rows if row["dataset"] in known]
-    summary = summarise(suite, rows)
     charts = figures.convergence(suite, rows) + figures.ablation(suite, summary)
-    said = _floors(suite, rows, summary) + findings(suite, summary) if summary else []
-    return Section(suite.name, suite.title, report_tables.build(suite, summary), charts, said)
+    said = _floors(suite, summary) + findings(suite, summary) if summary else []
+    tables = report_tables.build(suite, summary)
+    return Section(suite.name, suite.title, tables, charts, said, readings(suite, summary))
 
 
-def _floors(suite: Suite, rows: list[Row], summary: Mapping[str, list[Line]]) -> list[str]:
+def _floors(suite: Suite, summary: Mapping[str, list[Line]]) -> list[str]:
     """Of the synthetic data at the true rank, what least squares could do."""
     said = []
     for dataset in suite.datasets:
-        floors = [row["floor"] for row in rows if row["dataset"] == dataset.name and row.get("floor")]
-        if floors and dataset.name in summary and suite.name == "synthetic" and dataset.ranks == (5,):
+        floors = [line.floor for line in summary.get(dataset.name, []) if line.floor is not None]
+        if floors and suite.name == "synthetic" and dataset.ranks == (5,):
             said.append(floor_check(dataset.label, summary[dataset.name], floors[0]))
     return [sentence for sentence in said if sentence]
 
 
-def _markdown(sections: Sequence[Section], machine: Mapping[str, str], progress: str) -> str:
-    parts = ["# The paper's experiments, run again", progress]
+def _markdown(
+    sections: Sequence[Section], verdict: Sequence[str], machine: Mapping[str, str], notes: Sequence[str]
+) -> str:
+    parts = ["# The paper's experiments, run again", _items(verdict)]
     for section in sections:
         parts.append(f"## {section.title}")
-        if section.tables:
-            parts.append(report_tables.markdown(section.tables))
+        parts += [_items(section.readings)] if section.readings else []
         parts += [f"![{chart.title}](figures/{chart.name}.svg)" for chart in section.charts]
         if section.findings:
-            parts.append("Where it differs from the paper, and why:")
-            parts.append("\n".join(f"- {sentence}" for sentence in section.findings))
-    parts.append("## How and on what it was run")
-    parts.append(_list(machine))
-    parts.append("\n".join(f"- {note}" for note in ALWAYS))
+            parts += ["Beside the paper:", _items(section.findings)]
+        if section.tables:
+            parts.append(report_tables.markdown(section.tables))
+    parts += ["## How and on what it was run", _list(machine), _items(notes)]
     return "\n\n".join(parts) + "\n"
+
+
+def _items(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def _list(machine: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lorank.experiments.published import Printed
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line
 from lorank.results_table import Cell, Table
@@ -31,7 +32,8 @@ COLUMNS = (
     "paper's",
     "x {reference}",
     "paper's x",
-    "rank",
+    "rank > 1%",
+    "numerical rank",
     "trials",
     "MB to fit",
     "peak MB",
@@ -56,13 +58,14 @@ def _cells(line: Line) -> tuple[Cell, ...]:
     return (
         Cell(line.label),
         _with_deviation(line.error, line.error_std, digits, line.best_error),
-        _with_deviation(paper.error, paper.error_std, ".4f") if paper else Cell(""),
+        _printed(paper.error, paper.error_std) if paper else Cell(""),
         _plain(line.error_ratio, ".3f"),
         _with_deviation(line.time, line.time_std, ".3g", line.best_time),
-        _with_deviation(paper.seconds, paper.seconds_std, ".3g") if paper else Cell(""),
+        _printed(paper.seconds, paper.seconds_std) if paper else Cell(""),
         _plain(line.time_ratio, ".3g"),
         _plain(line.published_time_ratio, ".3g"),
         _plain(line.rank, ".1f"),
+        _plain(line.numerical_rank, ".1f"),
         _plain(line.trials, ".3g"),
         _plain(line.fit_mb, ".1f"),
         _plain(line.peak_mb, ".0f"),
@@ -76,7 +79,12 @@ def _with_deviation(mean: float | None, deviation: float | None, form: str, best
     text = written(mean, form)
     if deviation is not None:
         text += f" ± {written(deviation, '.2g' if form == '.3g' else form)}"
-    return Cell(text, mean, best)
+    return Cell(text, mean, best, deviation)
+
+
+def _printed(mean: Printed, deviation: Printed) -> Cell:
+    """The paper's number with the paper's digits."""
+    return Cell(f"{mean.text} ± {deviation.text}", mean, deviation=deviation)
 
 
 def _plain(value: float | None, form: str) -> Cell:
@@ -101,14 +109,31 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def as_csv(tables: Sequence[Table]) -> str:
-    """All tables in one, the first column says which; numbers in full."""
+    """All tables in one, the first column says which; numbers in full, deviations in columns of their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    deviating = [column for column in tables[0].columns if _deviates(tables, column)] if tables else []
     for index, table in enumerate(tables):
         if index == 0:
-            writer.writerow(["table", *table.columns, "best error", "best time"])
+            head = [name for column in table.columns for name in (column, f"{column} ±")[: 1 + (column in deviating)]]
+            writer.writerow(["table", *head, "best error", "best time"])
+        # Errors have the name of their metric, which differs from table to table: they go by their place.
+        marked = [column in deviating for column in tables[0].columns]
         for row in table.rows:
             cells = list(row.values())
-            shown = [cell.text if cell.value is None else f"{cell.value:.6g}" for cell in cells]
+            shown = []
+            for cell, wide in zip(cells, marked):
+                shown.append(cell.text if cell.value is None else _digits(cell.value))
+                if wide:
+                    shown.append("" if cell.deviation is None else _digits(cell.deviation))
             writer.writerow([table.title, *shown, int(cells[1].best), int(cells[4].best)])
     return out.getvalue()
+
+
+def _deviates(tables: Sequence[Table], column: str) -> bool:
+    place = tables[0].columns.index(column)
+    return any(list(row.values())[place].deviation is not None for table in tables for row in table.rows)
+
+
+def _digits(value: float) -> str:
+    return value.text if isinstance(value, Printed) else f"{value:.6g}"

@@ -18,6 +18,7 @@ from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
 from lorank.experiments import data
 from lorank.experiments.baselines import BASELINES
+from lorank.experiments.records import OUT_OF_TIME
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
 from lorank.linalg.factors import effective_rank
@@ -30,6 +31,8 @@ from lorank.tuning.path import lam_max
 
 # What a search calls the position of a graph or prior among those of the entry.
 SIDE = "side"
+# Singular values above this part of the largest are not zero.
+NUMERICAL = 1e-10
 # A fit shorter than this is timed three times, and the median counts.
 SHORT = 0.5
 
@@ -132,7 +135,7 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
         parameters = found.parameters
         row |= {"validation": found.error, "trials": len(found.trials), "search_seconds": found.seconds}
         if found.out_of_time:
-            row["reason"] = f"The search was out of time before all of its {cell.budget.trials} trials."
+            row["reason"] = f"{OUT_OF_TIME} {cell.budget.trials} trials."
     row |= _final_fit(cell, task, complete(parameters))
     described = {name: value for name, value in parameters.items() if name != SIDE}
     if made:
@@ -182,7 +185,9 @@ def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[
         return row
     error = task.error(result.factors)
     curve.append((result.seconds, error))
-    row |= {"error": error, "rank": effective_rank(model.singular_values_), "curve": _rounded(curve)}
+    sigma = model.singular_values_
+    ranks = {"rank": effective_rank(sigma), "numerical_rank": int(np.sum(sigma > NUMERICAL * sigma.max(initial=0.0)))}
+    row |= {"error": error, **ranks, "curve": _rounded(curve)}
     return row | ({} if task.floor is None else {"floor": task.floor})
 
 

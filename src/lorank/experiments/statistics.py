@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from lorank.experiments.methods import REFERENCE
+from lorank.experiments.methods import BESIDE, REFERENCE
 from lorank.experiments.published import PUBLISHED, Published
-from lorank.experiments.records import Row
+from lorank.experiments.records import OUT_OF_TIME, Row
 from lorank.experiments.settings import Dataset, Suite
 
 CONFIDENCE = 0.95
+# How a fit ends that had not converged.
+LIMITS = ("MAX_ITER", "TIME_LIMIT")
 
 
 @dataclass(frozen=True)
 class Line:
-    """A method on a data set, over all seeds; numbers are None where there is none."""
+    """A method on a data set, over all seeds; numbers are None where there is none.
+
+    `rank` counts singular values above a hundredth of the largest, `numerical_rank` all that are not zero.
+    """
 
     dataset: str
     method: str
@@ -27,8 +32,13 @@ class Line:
     seconds: Mapping[int, float] = field(default_factory=dict)
     peak_mb: float | None = None
     fit_mb: float | None = None
+    floor: float | None = None
     rank: float | None = None
+    numerical_rank: float | None = None
     trials: float | None = None
+    runs: int = 0
+    searches_out_of_time: int = 0
+    limited_fits: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     best_error: bool = False
@@ -117,11 +127,16 @@ def _line(dataset: Dataset, method: str, label: str, rows: list[Row]) -> Line:
         seconds=values("seconds"),
         peak_mb=mean("peak_mb"),
         fit_mb=mean("fit_mb"),
+        floor=mean("floor"),
         rank=mean("rank"),
+        numerical_rank=mean("numerical_rank"),
         trials=mean("trials"),
+        runs=len(rows),
+        searches_out_of_time=sum(row["reason"].startswith(OUT_OF_TIME) for row in rows),
+        limited_fits=sum(row.get("solver_status") in LIMITS for row in rows),
         parameters=next((row["parameters"] for row in rows if row.get("parameters")), {}),
         reasons=tuple(dict.fromkeys(row["reason"] for row in rows if row["reason"])),
-        published=PUBLISHED.get(dataset.published or dataset.name, {}).get(method),
+        published=PUBLISHED.get(dataset.published or dataset.name, {}).get(BESIDE.get(method, method)),
     )
 
 

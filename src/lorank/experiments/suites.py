@@ -18,6 +18,7 @@ from lorank.experiments.methods import (
     NNFN_PROX,
     NUCLEAR,
     PAPER,
+    PRINTED,
     SCALABLE,
     TUNED_UNIT,
     TUNED_UNIT_FACTORED,
@@ -117,7 +118,7 @@ FULL: Mapping[str, Suite] = {
             "Synthetic data (table 4, figure 2)",
             "NMSE",
             (
-                (tuple(_synthetic(m, 5) for m in (500, 1000, 2000)), PAPER),
+                (tuple(_synthetic(m, 5) for m in (500, 1000, 2000)), (*PAPER, *PRINTED)),
                 (tuple(_synthetic(m, rank) for rank in (10, 20) for m in (500, 1000)), PAPER),
             ),
             Budget(trials=12, search_seconds=20, cell_seconds=90),
@@ -134,7 +135,7 @@ FULL: Mapping[str, Suite] = {
             "Recommendation (table 5, figure 4)",
             "RMSE",
             (
-                ((ML_1M,), PAPER),
+                ((ML_1M,), (*PAPER, *PRINTED)),
                 ((ML_1M_BIASED,), BIASED),
                 ((ML_10M, YAHOO), PAPER),
                 ((_simulated("ml10m", "MovieLens-10M (simulated)"),), (FACTORED_NUCLEAR, NNFN, NUCLEAR, NNFN_PROX)),

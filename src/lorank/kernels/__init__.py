@@ -6,7 +6,7 @@ lines: a line is a row of the row-major copy of the data, or a column of the col
 one kernel called twice. Lines are independent: the same bits come out for any number of threads.
 """
 
-from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, transpose
+from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, first_wrong_line, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
 from lorank.kernels.lines import (
     GRAM_BLOCK,
@@ -36,6 +36,7 @@ __all__ = [
     "draw_latent",
     "draw_lines",
     "first_duplicate",
+    "first_wrong_line",
     "gradient_both",
     "gradient_lines",
     "gram_blocks",

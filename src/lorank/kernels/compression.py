@@ -57,3 +57,23 @@ def first_duplicate(pointers, indices):
             if indices[t] == indices[t - 1]:
                 return np.int64(t)
     return np.int64(-1)
+
+
+@kernel
+def first_wrong_line(pointers, indices, width):
+    """The first line whose pointers do not enclose a part of the indices, or whose indices do not ascend within
+    0..width - 1; -1 if there is none."""
+    lines = pointers.size - 1
+    if pointers[0] != 0:
+        return np.int64(0)
+    for i in range(lines):
+        if pointers[i + 1] < pointers[i] or pointers[i + 1] > indices.size:
+            return np.int64(i)
+        last = np.int64(-1)
+        for t in range(pointers[i], pointers[i + 1]):
+            if indices[t] <= last or indices[t] >= width:
+                return np.int64(i)
+            last = np.int64(indices[t])
+    if pointers[lines] != indices.size:
+        return np.int64(lines)
+    return np.int64(-1)

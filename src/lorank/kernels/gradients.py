@@ -55,8 +55,23 @@ def _four_residuals(values, features, line, shift, t, s0, s1, s2, s3):
 
 
 @kernel
-def gradient_lines(pointers, indices, values, features, own, k, biased, offset, out, loss, lo, hi):
-    """out_i = sum_j r_ij f_j (and sum_j r_ij for the bias), loss_i = sum_j r_ij^2 / 2, r = model - values."""
+def _slope(weights, t, r):
+    """c r of observation t."""
+    return r if weights is None else weights[t] * r
+
+
+@kernel
+def _four_slopes(weights, t, r0, r1, r2, r3):
+    """c r of observations t to t + 3."""
+    return _slope(weights, t, r0), _slope(weights, t + 1, r1), _slope(weights, t + 2, r2), _slope(weights, t + 3, r3)
+
+
+@kernel
+def gradient_lines(pointers, indices, values, weights, features, own, k, biased, offset, out, loss, lo, hi):
+    """out_i = sum_j c_ij r_ij f_j (and sum_j c_ij r_ij for the bias), loss_i = sum_j c_ij r_ij^2 / 2.
+
+    r = model - values, c the weights, 1 without any.
+    """
     q = features.shape[1]
     line = np.zeros(q, features.dtype)
     slope = np.zeros(q, features.dtype)
@@ -73,21 +88,23 @@ def gradient_lines(pointers, indices, values, features, own, k, biased, offset, 
             s2 = np.int64(indices[t + 2]) * q
             s3 = np.int64(indices[t + 3]) * q
             r0, r1, r2, r3 = _four_residuals(values, features, line, shift, t, s0, s1, s2, s3)
+            g0, g1, g2, g3 = _four_slopes(weights, t, r0, r1, r2, r3)
             for a in range(0, q, LANES):
-                y = fma(r0, load(features, s0 + a), load(slope, a))
-                y = fma(r1, load(features, s1 + a), y)
-                y = fma(r2, load(features, s2 + a), y)
-                store(slope, a, fma(r3, load(features, s3 + a), y))
-            residuals += (r0 + r1) + (r2 + r3)
-            squares += np.float64((r0 * r0 + r1 * r1) + (r2 * r2 + r3 * r3))
+                y = fma(g0, load(features, s0 + a), load(slope, a))
+                y = fma(g1, load(features, s1 + a), y)
+                y = fma(g2, load(features, s2 + a), y)
+                store(slope, a, fma(g3, load(features, s3 + a), y))
+            residuals += (g0 + g1) + (g2 + g3)
+            squares += np.float64((r0 * g0 + r1 * g1) + (r2 * g2 + r3 * g3))
             t += 4
         while t < pointers[i + 1]:
             s0 = np.int64(indices[t]) * q
             r0 = _residual(values, features, line, shift, t, s0)
+            g0 = _slope(weights, t, r0)
             for a in range(0, q, LANES):
-                store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
-            residuals += r0
-            squares += np.float64(r0) * r0
+                store(slope, a, fma(g0, load(features, s0 + a), load(slope, a)))
+            residuals += g0
+            squares += np.float64(r0) * g0
             t += 1
         if biased:
             slope[k] = residuals
@@ -96,8 +113,10 @@ def gradient_lines(pointers, indices, values, features, own, k, biased, offset, 
 
 
 @kernel
-def _gradient_parts(pointers, indices, values, features, own, k, biased, offset, cuts, out, others, loss, lo, hi):
-    """As `gradient_lines` for the lines of parts lo to hi, and others_part += r_ij own_i for each entry."""
+def _gradient_parts(
+    pointers, indices, values, weights, features, own, k, biased, offset, cuts, out, others, loss, lo, hi
+):
+    """As `gradient_lines` for the lines of parts lo to hi, and others_part += c_ij r_ij own_i for each entry."""
     q = features.shape[1]
     line = np.zeros(q, features.dtype)
     slope = np.zeros(q, features.dtype)
@@ -115,28 +134,30 @@ def _gradient_parts(pointers, indices, values, features, own, k, biased, offset,
                 s2 = np.int64(indices[t + 2]) * q
                 s3 = np.int64(indices[t + 3]) * q
                 r0, r1, r2, r3 = _four_residuals(values, features, line, shift, t, s0, s1, s2, s3)
+                g0, g1, g2, g3 = _four_slopes(weights, t, r0, r1, r2, r3)
                 for a in range(0, q, LANES):
-                    y = fma(r0, load(features, s0 + a), load(slope, a))
-                    y = fma(r1, load(features, s1 + a), y)
-                    y = fma(r2, load(features, s2 + a), y)
-                    store(slope, a, fma(r3, load(features, s3 + a), y))
+                    y = fma(g0, load(features, s0 + a), load(slope, a))
+                    y = fma(g1, load(features, s1 + a), y)
+                    y = fma(g2, load(features, s2 + a), y)
+                    store(slope, a, fma(g3, load(features, s3 + a), y))
                     # A line has an index once, so that these four are apart.
                     y = load(line, a)
-                    store(other, s0 + a, fma(r0, y, load(other, s0 + a)))
-                    store(other, s1 + a, fma(r1, y, load(other, s1 + a)))
-                    store(other, s2 + a, fma(r2, y, load(other, s2 + a)))
-                    store(other, s3 + a, fma(r3, y, load(other, s3 + a)))
-                residuals += (r0 + r1) + (r2 + r3)
-                squares += np.float64((r0 * r0 + r1 * r1) + (r2 * r2 + r3 * r3))
+                    store(other, s0 + a, fma(g0, y, load(other, s0 + a)))
+                    store(other, s1 + a, fma(g1, y, load(other, s1 + a)))
+                    store(other, s2 + a, fma(g2, y, load(other, s2 + a)))
+                    store(other, s3 + a, fma(g3, y, load(other, s3 + a)))
+                residuals += (g0 + g1) + (g2 + g3)
+                squares += np.float64((r0 * g0 + r1 * g1) + (r2 * g2 + r3 * g3))
                 t += 4
             while t < pointers[i + 1]:
                 s0 = np.int64(indices[t]) * q
                 r0 = _residual(values, features, line, shift, t, s0)
+                g0 = _slope(weights, t, r0)
                 for a in range(0, q, LANES):
-                    store(slope, a, fma(r0, load(features, s0 + a), load(slope, a)))
-                    store(other, s0 + a, fma(r0, load(line, a), load(other, s0 + a)))
-                residuals += r0
-                squares += np.float64(r0) * r0
+                    store(slope, a, fma(g0, load(features, s0 + a), load(slope, a)))
+                    store(other, s0 + a, fma(g0, load(line, a), load(other, s0 + a)))
+                residuals += g0
+                squares += np.float64(r0) * g0
                 t += 1
             if biased:
                 slope[k] = residuals
@@ -145,15 +166,16 @@ def _gradient_parts(pointers, indices, values, features, own, k, biased, offset,
 
 
 def gradient_both(
-    pointers, indices, values, features, own, k: int, biased: bool, offset: float, workers: Workers
+    pointers, indices, values, weights, features, own, k: int, biased: bool, offset: float, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Gradients by own (lines, q) and by features (lines of the other side, q), and half the sum of squares."""
+    """Gradients by own (lines, q) and by features (lines of the other side, q), and the loss."""
     parts = int(np.clip(len(values) // (WORTH_A_PART * max(1, len(features))), 1, MOST_PARTS))
     cuts = np.searchsorted(pointers, np.linspace(0, len(values), parts + 1)[1:-1])
     cuts = np.concatenate([[0], cuts, [len(own)]]).astype(np.int64)
     out, loss = aligned_zeros(own.shape, own.dtype), np.empty(len(own))
     others = aligned_zeros((parts, *features.shape), features.dtype)
-    args = (pointers, indices, values, features, own, k, biased, features.dtype.type(offset), cuts, out, others, loss)
+    entries = (pointers, indices, values, weights)
+    args = (*entries, features, own, k, biased, features.dtype.type(offset), cuts, out, others, loss)
     workers.run_evenly(_gradient_parts, parts, *args, work_per_line=3 * k * len(values) / parts)
     other = others[0]
     for more in others[1:]:

@@ -1,8 +1,11 @@
 """The loops over lines: normal equations, products, predictions, Grams.
 
 Shapes: features (lines of the other side, q), out (lines, q), both padded; k is the rank; with `biased`, column k of a
-factor is its line's bias and the model is offset + own bias + other bias + <own, other>.
+factor is its line's bias and the model is offset + own bias + other bias + <own, other>. Weights of the entries are an
+array or None: each kernel is compiled for either, so that data without weights costs nothing more.
 """
+
+import math
 
 import numpy as np
 
@@ -155,8 +158,11 @@ def solve_upper(system, right, p):
 
 
 @kernel
-def line_gram(pointers, indices, values, features, k, biased, offset, i, block, gram):
-    """gram = Gram of [F_i, o_i], F_i the features that line i has seen: its last row holds F_i' o_i and o_i' o_i."""
+def line_gram(pointers, indices, values, weights, features, k, biased, offset, i, block, gram):
+    """gram = Gram of [F_i, o_i], F_i the features that line i has seen: its last row holds F_i' o_i and o_i' o_i.
+
+    With weights C_i = diag(c_ij) it is that of sqrt(C_i) [F_i, o_i].
+    """
     p = k + 1 if biased else k
     q = features.shape[1]
     one = features.dtype.type(1)
@@ -169,13 +175,23 @@ def line_gram(pointers, indices, values, features, k, biased, offset, i, block, 
             if far:
                 look_ahead(features, indices, at + t)
             source = np.int64(indices[at + t]) * q
-            for a in range(0, q, LANES):
-                store(block, t * q + a, load(features, source + a))
             target = values[at + t]
-            if biased:
-                target -= block[t, k] + offset
-                block[t, k] = one
-            block[t, p] = target
+            if weights is None:
+                for a in range(0, q, LANES):
+                    store(block, t * q + a, load(features, source + a))
+                if biased:
+                    target -= block[t, k] + offset
+                    block[t, k] = one
+                block[t, p] = target
+            else:
+                root = math.sqrt(weights[at + t])
+                factor = splat(root)
+                for a in range(0, q, LANES):
+                    store(block, t * q + a, multiply(factor, load(features, source + a)))
+                if biased:
+                    target -= features[indices[at + t], k] + offset
+                    block[t, k] = root
+                block[t, p] = root * target
         add_gram(block, n, p + 1, gram)
         at += n
 
@@ -209,10 +225,11 @@ def half_squares(gram, w, p, lane):
 
 
 @kernel
-def _solve_range(pointers, indices, values, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
-    """Least squares of the lines lo to hi: (F_i' F_i + ridge) w_i = F_i' o_i + pull_i, F_i the features it has seen.
+def _solve_range(pointers, indices, values, weights, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
+    """Least squares of the lines lo to hi: (F_i' C_i F_i + ridge) w_i = F_i' C_i o_i + pull_i.
 
-    ridge (p, p), p = k + biased; pull (lines, k), or (0, 0) for none. Writes w_i into out and half the sum of squared
+    F_i are the features that the line has seen, C_i = diag(c_ij) its weights (1 without any); ridge (p, p),
+    p = k + biased; pull (lines, k or p), or (0, 0) for none. Writes w_i into out and half the weighted sum of squared
     residuals at w_i into loss, which the normal equations give for nothing.
     """
     p = k + 1 if biased else k
@@ -225,10 +242,10 @@ def _solve_range(pointers, indices, values, features, k, biased, offset, ridge, 
         lanes = min(LANES, hi - first)
         for lane in range(lanes):
             i = first + lane
-            line_gram(pointers, indices, values, features, k, biased, offset, i, block, grams[lane])
+            line_gram(pointers, indices, values, weights, features, k, biased, offset, i, block, grams[lane])
             place_system(grams[lane], ridge, p, lane, system, right)
             if pull.size:
-                for a in range(k):
+                for a in range(pull.shape[1]):
                     right[a * LANES + lane] += pull[i, a]
         factorize(system, p)
         solve_lower(system, right, p)
@@ -240,30 +257,31 @@ def _solve_range(pointers, indices, values, features, k, biased, offset, ridge, 
 
 
 def solve_lines(
-    pointers, indices, values, features, k: int, biased: bool, offset: float, ridge, pull, workers: Workers
+    pointers, indices, values, weights, features, k: int, biased: bool, offset: float, ridge, pull, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ridge regressions of all lines on the features of the other side: the padded factor, and each line's loss.
 
-    ridge (p, p), p = k + biased; pull (lines, k) or empty. The same bits however lines are cut into blocks.
+    ridge (p, p), p = k + biased; pull (lines, k or p) or empty. The same bits however lines are cut into blocks.
     """
     count = pointers.size - 1
     out, loss = aligned_zeros((count, features.shape[1]), features.dtype), np.empty(count)
-    args = (pointers, indices, values, features, k, biased, features.dtype.type(offset), ridge, pull, out, loss)
+    entries = (pointers, indices, values, weights)
+    args = (*entries, features, k, biased, features.dtype.type(offset), ridge, pull, out, loss)
     work = {"work_per_entry": (k + 1) * (k + 2) / 2, "work_per_line": k**3 / 6 + k**2}
     workers.run(_solve_range, pointers, *args, **work)
     return out, loss
 
 
 @kernel
-def gram_lines(pointers, indices, values, features, k, out, lo, hi):
-    """out_i = [F_i, o_i]' [F_i, o_i], lower triangle, for the features F_i (padded, no bias) that line i has seen.
+def gram_lines(pointers, indices, values, weights, features, k, out, lo, hi):
+    """out_i = [F_i, o_i]' C_i [F_i, o_i], lower triangle, for the features F_i (padded, no bias) that line i has seen.
 
-    For half-steps in which lines depend on each other: out (lines, q, q), whose row k holds F_i' o_i and, at column k,
-    o_i' o_i.
+    For half-steps in which lines depend on each other: out (lines, q, q), whose row k holds F_i' C_i o_i and, at
+    column k, o_i' C_i o_i.
     """
     block = np.zeros((BLOCK, features.shape[1]), features.dtype)
     for i in range(lo, hi):
-        line_gram(pointers, indices, values, features, k, False, features.dtype.type(0), i, block, out[i])
+        line_gram(pointers, indices, values, weights, features, k, False, features.dtype.type(0), i, block, out[i])
 
 
 @kernel
@@ -286,8 +304,10 @@ def predict_pairs(rows, cols, W, H, k, biased, offset, out, lo, hi):
     """out_t = <W[rows_t], H[cols_t]> (+ offset and both biases), for padded W and H."""
     q = W.shape[1]
     for t in range(lo, hi):
-        left = np.int64(rows[t]) * q
-        right = np.int64(cols[t]) * q
+        i, j = np.int64(rows[t]), np.int64(cols[t])
+        if i < 0 or i >= W.shape[0] or j < 0 or j >= H.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
+        left, right = i * q, j * q
         x = multiply(load(W, left), load(H, right))
         for a in range(LANES, q, LANES):
             x = fma(load(W, left + a), load(H, right + a), x)
@@ -311,12 +331,16 @@ def gram_blocks(factor, k, out, lo, hi):
 
 
 @kernel
-def line_sums(pointers, indices, values, other, sums, squares, lo, hi):
-    """Sum and sum of squares of v_ij - other_j over the entries of each line, in float64."""
+def line_sums(pointers, indices, values, weights, other, sums, squares, lo, hi):
+    """Sum and sum of squares of v_ij - other_j over the entries of each line, weighted, in float64."""
     for i in range(lo, hi):
         total_of, squares_of = 0.0, 0.0
         for t in range(pointers[i], pointers[i + 1]):
             r = values[t] - other[indices[t]]
-            total_of += r
-            squares_of += r * r
+            if weights is None:
+                total_of += r
+                squares_of += r * r
+            else:
+                total_of += weights[t] * r
+                squares_of += weights[t] * r * r
         sums[i], squares[i] = total_of, squares_of

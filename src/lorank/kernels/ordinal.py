@@ -92,6 +92,8 @@ def level_probabilities(rows, cols, means, deviations, right, noise_rows, noise_
     top = cuts.shape[1]
     for t in range(lo, hi):
         i, j = rows[t], cols[t]
+        if i < 0 or i >= means.shape[0] or j < 0 or j >= right.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
         for level in range(top + 1):
             out[t, level] = 0.0
         out[t, 0] = 1.0

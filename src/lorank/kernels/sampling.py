@@ -135,6 +135,8 @@ def spread_pairs(rows, cols, means, deviations, right, width, draws, out, lo, hi
     """
     for t in range(lo, hi):
         i, j = rows[t], cols[t]
+        if i < 0 or i >= means.shape[0] or j < 0 or j >= right.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
         centre, between, within = 0.0, 0.0, 0.0
         for s in range(draws):
             x, off = 0.0, 0.0

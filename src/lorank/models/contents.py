@@ -20,6 +20,7 @@ from lorank.models.packing import checked_lines
 from lorank.models.setting import Setting
 from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
 from lorank.observations import Observations
+from lorank.observations.checks import refuse_mask
 from lorank.observations.identifiers import Identifiers
 from lorank.solvers import Posterior, Result
 from lorank.types import Array
@@ -146,6 +147,7 @@ class Contents:
         ids, size, what = (self.row_ids, self.col_ids)[axis], self.shape[axis], ("row", "column")[axis]
         if ids is not None:
             return np.asarray(ids.positions(names, what) if refuse else ids.find(names))
+        refuse_mask(names, f"{what} positions")
         index = np.atleast_1d(np.asarray(names)).ravel()
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InputError(
@@ -177,8 +179,9 @@ class Contents:
         if seen is not None and isinstance(seen.values, UnknownValues):
             seen = None
         elif seen is not None:
-            pointers, cols, values = (np.asarray(part) for part in vars(seen.by_row).values())
-            seen = Observations(self.shape, checked_lines(pointers, cols, values, self.shape, factors.dtype), *sides)
+            pointers, cols, values, *weights = (np.asarray(part) for part in seen.by_row.arrays if part is not None)
+            lines = checked_lines(pointers, cols, values, self.shape, factors.dtype, *weights)
+            seen = Observations(self.shape, lines, *sides)
         result = replace(self.result, factors=factors.loaded())
         return replace(self, result=result, row_ids=sides[0], col_ids=sides[1], observations=seen)
 

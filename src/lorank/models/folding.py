@@ -83,7 +83,10 @@ def fold_in_rows(model: Contents, observations: Observations, transposed: bool =
     if not registry.find(model.params["method"]).folds_in:
         raise InputError(f"Method {model.method!r} cannot take in new rows or columns; fit all of them together.")
     prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
-    problem = Problem(prepared, regularizer, fitted.k, model.setting.bias_weight, model.n_jobs, loss)
+    ridges = model.setting.bias_ridges
+    if ridges is not None and transposed:
+        ridges = ridges[1], ridges[0]
+    problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
     frame = problem.frame(fitted)
     ridge = frame.for_left(_multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
@@ -101,7 +104,11 @@ def updated(older: Observations, newer: Observations) -> Observations:
     kept = older.subset(~np.isin(cells, replaced))
     rows, cols = np.concatenate([kept.rows, newer.rows]), np.concatenate([kept.cols, newer.cols])
     values = np.concatenate([kept.values, newer.values.astype(older.dtype)])
-    return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids)
+    weights = None
+    if kept.weights is not None or newer.weights is not None:
+        ones = (np.ones(part.nnz) if part.weights is None else part.weights for part in (kept, newer))
+        weights = np.concatenate(list(ones))
+    return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids, weights)
 
 
 def _multiplier(regularizer: Any, frame: Frame) -> Array:
@@ -126,5 +133,6 @@ def _beside(observations: Observations, n: int, col_ids: Identifiers | None, wha
         cols = observations.cols
     else:
         raise InputError(f"The new data has {observations.shape[1]} {what}s and the model {n}; give it the same ones.")
-    shape = (observations.shape[0], n)
-    return Observations.from_coo(observations.rows, cols, observations.values, shape, observations.row_ids, col_ids)
+    shape, weights = (observations.shape[0], n), observations.weights
+    placed = observations.rows, cols, observations.values
+    return Observations.from_coo(*placed, shape, observations.row_ids, col_ids, weights)

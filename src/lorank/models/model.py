@@ -144,7 +144,8 @@ class Model(Contents):
         """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
         observations = observe(X).aligned_to(cast(Any, self))
         predicted = self.predictor.predict(observations.rows, observations.cols, Workers(self.n_jobs))
-        return -self.loss.error(predicted, self.loss.prepare(observations.values))
+        weights = () if observations.weights is None else (observations.weights,)
+        return -self.loss.error(predicted, self.loss.prepare(observations.values), *weights)
 
     def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
         """Write the model, whole or not at all; `lorank.load` reads it. What was at `path` stays if that fails.

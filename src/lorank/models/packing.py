@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad
 from lorank.observations import Lines, Observations
+from lorank.observations.checks import check_lines, check_sparse, index_type
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.solvers import Posterior
 from lorank.types import Array
@@ -87,6 +88,8 @@ def pack_observations(observations: Observations, arrays: dict[str, Array]) -> N
     arrays["seen.counts"] = _small(np.diff(observations.by_row.pointers))
     arrays["seen.cols"] = _small(observations.cols)
     arrays["seen.values"] = observations.values.astype(exact_type(observations.values))
+    if observations.weights is not None:
+        arrays["seen.weights"] = observations.weights.astype(exact_type(observations.weights))
 
 
 def exact_type(values: Array) -> np.dtype[Any]:
@@ -101,26 +104,30 @@ def unpack_observations(arrays: dict[str, Array], shape: tuple[int, int], dtype:
     counts, cols, values = (arrays[f"seen.{part}"] for part in ("counts", "cols", "values"))
     if counts.shape != (shape[0],) or counts.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
-    return checked_lines(np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), cols, values, shape, dtype)
+    pointers = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return checked_lines(pointers, cols, values, shape, dtype, arrays.get("seen.weights"))
 
 
-def checked_lines(pointers: Array, cols: Array, values: Array, shape: tuple[int, int], dtype: np.dtype[Any]) -> Lines:
+def checked_lines(
+    pointers: Array,
+    cols: Array,
+    values: Array,
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    weights: Array | None = None,
+) -> Lines:
     """Rows with their entries, checked: compiled code trusts every index it is given."""
     if pointers.shape != (shape[0] + 1,) or cols.dtype.kind not in "iu":
         raise ValueError("its entries do not go with its factors")
-    if (np.diff(pointers) < 0).any() or not pointers[-1] == cols.size == values.size:
-        raise ValueError("its entries are damaged")
-    cols = cols.astype(np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64)
-    if cols.size:
-        starts = np.zeros(cols.size, bool)
-        starts[pointers[:-1][np.diff(pointers) > 0]] = True
-        ascending = np.diff(cols, prepend=-1) > 0
-        if cols.min() < 0 or cols.max() >= shape[1] or not (ascending | starts).all():
-            raise ValueError("its entries are damaged")
-    values = values.astype(dtype)
+    cols, values = cols.astype(index_type(shape)), values.astype(dtype)
+    check_lines(pointers, cols, values, shape)
     if not np.isfinite(values).all():
         raise ValueError("its entries are not finite")
-    return Lines(pointers, cols, values)
+    if weights is not None:
+        weights = weights.astype(dtype)
+        if weights.shape != values.shape or not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ValueError("the weights of its entries are damaged")
+    return Lines(pointers, cols, values, weights)
 
 
 def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] | None:
@@ -171,7 +178,7 @@ def _unpack_matrix(name: str, arrays: dict[str, Array], shape: tuple[int, int]) 
             raise ValueError(f"{name} has the shape {matrix.shape}, not {shape}")
         return matrix
     sparse = sp.csr_array(tuple(arrays[f"{name}.{part}"] for part in SPARSE), shape=shape)
-    sparse.check_format(full_check=True)
+    check_sparse(sparse)
     return sparse
 
 

@@ -16,10 +16,15 @@ class Setting:
     biases: bool
     # Values of the method's other parameters that were searched, as (name, value) pairs.
     parameters: tuple[tuple[str, Any], ...] = ()
+    # Of the features' coefficients; None where there are none, or where nothing chose it.
+    feature_ridge: float | None = None
+    # Ridges of the row and column biases that the data gave; in files that were written before, both were lam.
+    ridges: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         # JSON has lists only.
         object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
+        object.__setattr__(self, "ridges", None if self.ridges is None else tuple(map(float, self.ridges)))
 
     @property
     def of_method(self) -> dict[str, Any]:
@@ -33,21 +38,26 @@ class Setting:
         return replace(self, parameters=tuple({**dict(self.parameters), name: value}.items()))
 
     def facts(self) -> dict[str, Any]:
-        """All of it by name."""
+        """What can be tuned, by name."""
+        features = {} if self.feature_ridge is None else {"feature_ridge": self.feature_ridge}
         return {
             "lam": self.lam,
             "rank": self.rank,
             "theta": self.theta,
             "biases": self.biases,
+            **features,
             **dict(self.parameters),
         }
 
     @property
-    def bias_weight(self) -> float | None:
-        """Ridge weight of the biases; None without them."""
-        return self.lam if self.biases else None
+    def bias_ridges(self) -> tuple[float, float] | None:
+        """Ridges of the row and column biases; None without biases."""
+        if not self.biases:
+            return None
+        return (self.lam, self.lam) if self.ridges is None else self.ridges
 
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "
-        own = "".join(f", {name}={value}" for name, value in self.parameters)
+        features = "" if self.feature_ridge is None else f", feature_ridge={self.feature_ridge:.4g}"
+        own = features + "".join(f", {name}={value}" for name, value in self.parameters)
         return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}{own}"

@@ -75,7 +75,7 @@ def write(
                 np.save(beside / f"{side}-{number}.npy", padded[lo : lo + shard])
         manifest["seen"] = None
         if seen is not None:
-            manifest["seen"], manifest["range"] = _write_seen(seen, beside, model.shape[0], shard)
+            manifest |= _write_seen(seen, beside, model.shape[0], shard)
         (beside / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -86,7 +86,8 @@ def _blocks(lines: Lines, size: int) -> Iterator[tuple[int, int, Lines]]:
         hi = min(lo + size, count)
         ends = lines.pointers[lo : hi + 1]
         inside = slice(int(ends[0]), int(ends[-1]))
-        yield lo, hi, Lines(ends - ends[0], lines.indices[inside], lines.values[inside])
+        weights = None if lines.weights is None else lines.weights[inside]
+        yield lo, hi, Lines(ends - ends[0], lines.indices[inside], lines.values[inside], weights)
 
 
 def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> dict[str, bool]:
@@ -122,18 +123,21 @@ def _decoded(ids: Array) -> Array:
     return np.char.decode(ids, "utf-8") if ids.dtype.kind == "S" else np.asarray(ids)
 
 
-def _write_seen(seen: Rows, folder: Path, lines: int, shard: int) -> tuple[list[int], list[float]]:
-    """The entries of each row: for each shard of rows a file of columns, one of values, and one of where rows end.
+def _write_seen(seen: Rows, folder: Path, lines: int, shard: int) -> dict[str, Any]:
+    """The entries of each row: for each shard of rows a file of columns, of values, of weights where there are any, and
+    one of where rows end.
 
-    The answer has the number of entries in each shard, and the least and the largest value.
+    The answer has the number of entries in each shard, the least and the largest value, and whether there are weights.
     """
     counts = np.zeros(lines, np.int64)
-    index_type, value_type = np.dtype(np.int8), np.dtype(np.float16)
+    kinds: dict[str, np.dtype[Any]] = {}
     extent = [np.inf, -np.inf]
     for lo, hi, own in seen():
         counts[lo:hi] = np.diff(own.pointers)
-        index_type = own.indices.dtype
-        value_type = np.promote_types(value_type, exact_type(own.values))
+        kinds["seen"] = own.indices.dtype
+        for name, numbers in (("seen-values", own.values), ("seen-weights", own.weights)):
+            if numbers is not None:
+                kinds[name] = np.promote_types(kinds.get(name, np.float16), exact_type(numbers))
         extent = [min(extent[0], own.values.min(initial=np.inf)), max(extent[1], own.values.max(initial=-np.inf))]
     ends = np.concatenate([[0], np.cumsum(counts)])
     files, totals = [], []
@@ -143,18 +147,19 @@ def _write_seen(seen: Rows, folder: Path, lines: int, shard: int) -> tuple[list[
         totals.append(int(own_ends[-1]))
         # Of a file with no entry nothing could be mapped: it gets one that no row has.
         shape = (max(totals[-1], 1),)
-        names = f"seen-{number}.npy", f"seen-values-{number}.npy"
-        pair = [np.lib.format.open_memmap(folder / names[0], "w+", index_type, shape)]
-        files.append([*pair, np.lib.format.open_memmap(folder / names[1], "w+", value_type, shape)])
+        paths = {folder / f"{name}-{number}.npy": kind for name, kind in kinds.items()}
+        files.append([np.lib.format.open_memmap(path, "w+", kind, shape) for path, kind in paths.items()])
     for lo, hi, own in seen():
         for number in range(lo // shard, (hi - 1) // shard + 1):
             first, last = max(lo, number * shard), min(hi, (number + 1) * shard)
             target = slice(*(ends[[first, last]] - ends[number * shard]).tolist())
             source = slice(*own.pointers[[first - lo, last - lo]].tolist())
-            files[number][0][target], files[number][1][target] = own.indices[source], own.values[source]
-    for file in (file for pair in files for file in pair):
+            for file, numbers in zip(files[number], (own.indices, own.values, own.weights)):
+                if numbers is not None:
+                    file[target] = numbers[source]
+    for file in (file for of_shard in files for file in of_shard):
         file.flush()
-    return totals, list(map(float, extent))
+    return {"seen": totals, "range": list(map(float, extent)), "weights": "seen-weights" in kinds}
 
 
 def check_target(folder: Path) -> None:
@@ -195,11 +200,16 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Contents:
     seen, totals = None, manifest["seen"]
     if totals is not None:
         cuts = np.concatenate([[0], np.cumsum(totals, dtype=np.int64)])
-        cols: Any = ShardedArray(cuts, lambda s: _read(folder, f"seen-{s}.npy")[: totals[s]])
-        values: Any = ShardedArray(cuts, lambda s: _read(folder, f"seen-values-{s}.npy")[: totals[s]])
+
+        def stored(name: str) -> Any:
+            return ShardedArray(cuts, lambda s: _read(folder, f"{name}-{s}.npy")[: totals[s]])
+
+        values = stored("seen-values")
         if not manifest.get("values", True):
             values = UnknownValues(int(cuts[-1]), factors.dtype)
-        seen = Observations(factors.shape, Lines(_pointers(folder, manifest["row"], cuts), cols, values), *ids)
+        weights = stored("seen-weights") if manifest.get("weights") else None
+        lines = Lines(_pointers(folder, manifest["row"], cuts), stored("seen"), values, weights)
+        seen = Observations(factors.shape, lines, *ids)
     return Contents(
         result=Result(factors, **outcome_of(manifest)),
         row_ids=ids[0],

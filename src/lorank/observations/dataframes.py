@@ -44,18 +44,19 @@ def _floats(column: Any) -> Array:
     return np.asarray(floats)
 
 
-def read_columns(frame: Any, row: str, col: str, value: str) -> tuple[Array, Array, Array]:
-    """Three columns of a long table: row ids, column ids, values."""
+def read_columns(frame: Any, row: str, col: str, value: str, weight: str | None = None) -> tuple[Array, ...]:
+    """Columns of a long table: row ids, column ids, values, and weights where they are named."""
     table = _native(frame)
-    for name in (row, col, value):
+    numeric = (value,) if weight is None else (value, weight)
+    for name in (row, col, *numeric):
         if name not in table.columns:
             near = get_close_matches(str(name), [str(c) for c in table.columns], 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InputError(f"There is no column {name!r} among {', '.join(map(str, table.columns))}{hint}")
-    numbers = table[value]
-    if not numbers.dtype.is_numeric():
-        raise InputError(f"Column {value!r} is not numeric ({numbers.dtype}); values must be numbers.")
-    return table[row].to_numpy(), table[col].to_numpy(), _floats(numbers)
+    for name in numeric:
+        if not table[name].dtype.is_numeric():
+            raise InputError(f"Column {name!r} is not numeric ({table[name].dtype}); values must be numbers.")
+    return table[row].to_numpy(), table[col].to_numpy(), *(_floats(table[name]) for name in numeric)
 
 
 def read_features(frame: Any) -> tuple[list[Array], Any]:

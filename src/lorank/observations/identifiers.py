@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank.errors import InputError
+from lorank.observations.checks import refuse_mask
 
 
 class Identifiers:
@@ -34,12 +35,15 @@ class Identifiers:
         if array.dtype.kind in "iu" and array.size:
             low, high = int(array.min()), int(array.max())
             if high - low < 4 * array.size + 1024:
-                # Dense integers are numbered by counting; sorting millions of them is many times slower.
+                # Dense integers are numbered by counting; sorting millions of them is many times slower. How far they
+                # are above the lowest may not fit into their own type; as unsigned 64-bit numbers it always does.
+                above = (array.astype(np.uint64) - np.array(low).astype(np.uint64)).astype(np.int64)
                 position = np.zeros(high - low + 1, np.int64)
-                position[array - low] = 1
-                ids = np.flatnonzero(position) + low
-                position[ids - low] = np.arange(ids.size)
-                return cls(ids.astype(array.dtype)), position[array - low]
+                position[above] = 1
+                found = np.flatnonzero(position)
+                position[found] = np.arange(found.size)
+                ids = (found.astype(np.uint64) + np.array(low).astype(np.uint64)).astype(array.dtype)
+                return cls(ids), position[above]
         if array.dtype.kind != "O":
             ids, positions = np.unique(array, return_inverse=True)
             return cls(ids), positions.reshape(-1)
@@ -78,8 +82,9 @@ def _keys(ids: npt.NDArray[Any]) -> list[Any]:
 
 def _as_array(ids: Any) -> npt.NDArray[Any]:
     """A one-dimensional array that keeps each id's type: mixed types stay objects instead of turning into text."""
+    refuse_mask(ids, "ids")
     if isinstance(ids, np.ndarray):
-        return ids.ravel()
+        return np.asarray(ids).ravel()
     if np.isscalar(ids) or isinstance(ids, (str, bytes)):
         ids = [ids]
     items = list(ids)

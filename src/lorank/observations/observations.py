@@ -8,7 +8,6 @@ this first, by `observe`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,31 +17,12 @@ import scipy.sparse as sp
 
 from lorank import kernels
 from lorank.errors import DuplicateError, InputError
+from lorank.observations import checks
 from lorank.observations.dataframes import read_columns, read_wide
 from lorank.observations.identifiers import Identifiers
+from lorank.observations.lines import Lines
+from lorank.observations.weights import checked_weights, weights_of_entries
 from lorank.types import Array
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Compressed lines: line i holds indices[pointers[i]:pointers[i + 1]], ascending, and their values."""
-
-    pointers: Array
-    indices: Array
-    values: Array
-
-    def transposed(self, lines: int) -> Lines:
-        """The same entries by the other direction, which has so many lines."""
-        pointers = np.zeros(lines + 1, np.int64)
-        indices, values = np.empty_like(self.indices), np.empty_like(self.values)
-        kernels.transpose(self.pointers, self.indices, self.values, pointers, indices, values)
-        return Lines(pointers, indices, values)
-
-    @property
-    def expanded(self) -> Array:
-        """The line of each entry."""
-        counts = np.diff(self.pointers)
-        return np.repeat(np.arange(counts.size, dtype=self.indices.dtype), counts)
 
 
 class Observations:
@@ -52,7 +32,8 @@ class Observations:
     ----------
     shape : (m, n)
     by_row : Lines
-        The m rows, columns ascending in each. Use `from_coo` and the other constructors rather than this.
+        The m rows, columns ascending in each. Use `from_coo` and the other constructors rather than this. They are
+        checked (`lorank.observations.checks`), but for entries that are kept in files, which are checked there.
     row_ids, col_ids : Identifiers, optional
         What the user calls the rows and columns; without them they are called by position.
     """
@@ -64,6 +45,8 @@ class Observations:
         row_ids: Identifiers | None = None,
         col_ids: Identifiers | None = None,
     ) -> None:
+        if all(isinstance(part, np.ndarray) for part in (by_row.pointers, by_row.indices, by_row.values)):
+            checks.check_lines(by_row.pointers, by_row.indices, by_row.values, shape, by_row.weights)
         self.shape = shape
         self.by_row = by_row
         self.row_ids = row_ids
@@ -78,90 +61,122 @@ class Observations:
         shape: tuple[int, int] | None = None,
         row_ids: Sequence[Any] | Array | Identifiers | None = None,
         col_ids: Sequence[Any] | Array | Identifiers | None = None,
+        weights: npt.ArrayLike | None = None,
     ) -> Observations:
-        """From triplets: integer positions and values, in any order. NaN values are taken as missing."""
-        rows, cols = _positions(rows, "row"), _positions(cols, "column")
-        values = _numbers(values)
-        if not rows.size == cols.size == values.size:
-            raise InputError(
-                f"Triplets need one row, column and value each; there are {rows.size}, {cols.size} and {values.size}."
-            )
-        missing = np.isnan(values)
+        """From triplets: integer positions and values, in any order. NaN values are taken as missing.
+
+        An entry of weight c counts as if it were there c times; one of weight 0 is not observed.
+        """
+        rows, cols, values = checks.same_shape(
+            [checks.positions(rows, "row"), checks.positions(cols, "column"), checks.numbers(values)]
+        )
+        weights = checked_weights(weights, values)
+        missing = np.isnan(values) if weights is None else np.isnan(values) | (weights == 0)
         if missing.any():
             rows, cols, values = rows[~missing], cols[~missing], values[~missing]
+            weights = None if weights is None else weights[~missing]
         if shape is None:
             shape = (
                 len(row_ids) if row_ids is not None else int(rows.max(initial=-1)) + 1,
                 len(col_ids) if col_ids is not None else int(cols.max(initial=-1)) + 1,
             )
         shape = (int(shape[0]), int(shape[1]))
-        for name, index, size in (("Row", rows, shape[0]), ("Column", cols, shape[1])):
-            if index.size and (index.min() < 0 or index.max() >= size):
-                wrong = index.min() if index.min() < 0 else index.max()
-                raise InputError(f"{name} index {wrong} is outside 0..{max(size - 1, 0)}.")
-        _check_shape(shape)
-        _check_values(values)
-        index_type = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
+        checks.check_bounds(rows, shape[0], "row")
+        checks.check_bounds(cols, shape[1], "column")
+        checks.check_shape(shape)
+        checks.check_finite(values)
+        index_type = checks.index_type(shape)
         pointers = np.zeros(shape[0] + 1, np.int64)
         if kernels.count_if_sorted(rows, cols, pointers):
             # Row-major already, as from a CSR matrix: nothing to sort, and no pair twice.
-            lines = Lines(pointers, cols.astype(index_type), values.copy())
+            lines = Lines(pointers, cols.astype(index_type), values.copy(), weights)
             return cls(shape, lines, Identifiers.of(row_ids), Identifiers.of(col_ids))
-        pointers = np.zeros(shape[1] + 1, np.int64)
-        indices, moved = np.empty(values.size, index_type), np.empty_like(values)
-        kernels.compress(cols, rows, values, pointers, indices, moved)
-        by_row = Lines(pointers, indices, moved).transposed(shape[0])
-        observations = cls(shape, by_row, Identifiers.of(row_ids), Identifiers.of(col_ids))
+        moved = []
+        for numbers in (values, weights):
+            if numbers is not None:
+                pointers, indices = np.zeros(shape[1] + 1, np.int64), np.empty(values.size, index_type)
+                moved.append(np.empty_like(numbers))
+                kernels.compress(cols, rows, numbers, pointers, indices, moved[-1])
+        by_row = Lines(pointers, indices, *moved).transposed(shape[0])
+        ids = Identifiers.of(row_ids), Identifiers.of(col_ids)
         twice = kernels.first_duplicate(by_row.pointers, by_row.indices)
         if twice >= 0:
-            row = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1
-            col = int(by_row.indices[twice])
-            raise DuplicateError(
-                f"The entry ({observations.name_of_row(row)}, {observations.name_of_col(col)}) is given "
-                "more than once; keep one value for each pair."
-            )
-        return observations
+            pair = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1, int(by_row.indices[twice])
+            row, col = (at if own is None else own.values[at] for at, own in zip(pair, ids))
+            raise DuplicateError(f"The entry ({row}, {col}) is given more than once; keep one value for each pair.")
+        return cls(shape, by_row, *ids)
 
     @classmethod
-    def from_sparse(cls, X: Any) -> Observations:
-        """From a scipy sparse matrix or array of any format; every stored entry is observed, zeros too."""
+    def from_sparse(cls, X: Any, weights: Any = None) -> Observations:
+        """From a scipy sparse matrix or array of any format; every stored entry is observed, zeros too.
+
+        weights: a sparse matrix that stores the same entries, or a number for each in the order of `X.tocoo()`.
+        """
+        checks.check_sparse(X)
         coo = X.tocoo()
         rows, cols = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
-        return cls.from_coo(rows, cols, coo.data, coo.shape)
+        if sp.issparse(weights):
+            weights = weights_of_entries(weights, coo)
+        return cls.from_coo(rows, cols, coo.data, coo.shape, weights=weights)
 
     @classmethod
-    def from_dense(cls, X: npt.ArrayLike, row_ids: Any = None, col_ids: Any = None) -> Observations:
-        """From a two-dimensional array in which NaN is missing."""
-        X = np.asarray(X)
+    def from_dense(
+        cls, X: npt.ArrayLike, row_ids: Any = None, col_ids: Any = None, weights: npt.ArrayLike | None = None
+    ) -> Observations:
+        """From a two-dimensional array in which NaN is missing; weights are another of its shape."""
+        X = checks.unmasked(X)
         if X.ndim != 2:
             raise InputError(f"A matrix needs two dimensions; this array has {X.ndim}.")
-        X = _numbers(X)
-        _check_shape(X.shape)
+        X = checks.numbers(X)
+        checks.check_shape(X.shape)
         seen = ~np.isnan(X)
-        _check_values(X[seen])
-        index_type = np.int32 if max(X.shape) <= np.iinfo(np.int32).max else np.int64
+        if weights is not None:
+            weights = np.asarray(weights)
+            if weights.shape != X.shape:
+                raise InputError(f"Weights of a matrix of shape {X.shape} have the same shape, not {weights.shape}.")
+            kept = checked_weights(weights[seen], X[seen])
+            if kept is not None and (kept == 0).any():
+                seen[seen] = kept > 0
+            weights = None if kept is None else kept[kept > 0]
+        checks.check_finite(X[seen])
+        index_type = checks.index_type(X.shape)
         pointers = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
-        lines = Lines(pointers, np.nonzero(seen)[1].astype(index_type), X[seen])
+        lines = Lines(pointers, np.nonzero(seen)[1].astype(index_type), X[seen], weights)
         return cls((X.shape[0], X.shape[1]), lines, Identifiers.of(row_ids), Identifiers.of(col_ids))
 
     @classmethod
-    def from_frame(cls, frame: Any) -> Observations:
-        """From a wide DataFrame (pandas, polars, ...): its cells are the matrix, its column names the column ids."""
+    def from_frame(cls, frame: Any, weights: Any = None) -> Observations:
+        """From a wide DataFrame (pandas, polars, ...): its cells are the matrix, its column names the column ids.
+
+        Weights are an array or a frame of the same shape.
+        """
         values, row_ids, col_ids = read_wide(frame)
-        return cls.from_dense(values, row_ids, col_ids)
+        return cls.from_dense(values, row_ids, col_ids, weights)
 
     @classmethod
-    def from_table(cls, table: Any, row: str, col: str, value: str) -> Observations:
-        """From a long table with a row id, a column id and a value on each line; ids are anything hashable."""
-        row_names, col_names, values = read_columns(table, row, col, value)
-        return cls.from_ids(row_names, col_names, values)
+    def from_table(cls, table: Any, row: str, col: str, value: str, weight: str | None = None) -> Observations:
+        """From a long table with a row id, a column id, a value and perhaps a weight on each line.
+
+        Ids are anything hashable.
+        """
+        row_names, col_names, values, *weights = read_columns(table, row, col, value, weight)
+        return cls.from_ids(row_names, col_names, values, *weights)
 
     @classmethod
-    def from_ids(cls, rows: npt.ArrayLike, cols: npt.ArrayLike, values: npt.ArrayLike) -> Observations:
+    def from_ids(
+        cls,
+        rows: npt.ArrayLike,
+        cols: npt.ArrayLike,
+        values: npt.ArrayLike,
+        weights: npt.ArrayLike | None = None,
+    ) -> Observations:
         """From triplets whose rows and columns are ids of any hashable type."""
+        if any(np.ndim(part) > 1 for part in (rows, cols, values) if isinstance(part, np.ndarray)):
+            rows, cols, values = checks.same_shape([np.asarray(rows), np.asarray(cols), checks.numbers(values)])
         row_ids, row_positions = Identifiers.number(rows)
         col_ids, col_positions = Identifiers.number(cols)
-        return cls.from_coo(row_positions, col_positions, values, (len(row_ids), len(col_ids)), row_ids, col_ids)
+        shape = (len(row_ids), len(col_ids))
+        return cls.from_coo(row_positions, col_positions, values, shape, row_ids, col_ids, weights)
 
     @cached_property
     def by_col(self) -> Lines:
@@ -190,6 +205,18 @@ class Observations:
         return self.by_row.values
 
     @property
+    def weights(self) -> Array | None:
+        """Weight of each entry, row-major; None where all are 1."""
+        return self.by_row.weights
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean of the values, weighted where there are weights."""
+        if self.weights is None:
+            return float(self.values.mean(dtype=np.float64))
+        return float(np.average(self.values.astype(np.float64), weights=self.weights))
+
+    @property
     def nnz(self) -> int:
         """Number of observed entries."""
         return int(self.by_row.values.size)
@@ -203,14 +230,23 @@ class Observations:
         return self if self.dtype == np.dtype(dtype) else self.with_values(self.values.astype(dtype))
 
     def with_values(self, values: Array) -> Observations:
-        """Other values (row-major) at the same positions."""
-        lines = Lines(self.by_row.pointers, self.by_row.indices, np.ascontiguousarray(values))
+        """Other values (row-major) at the same positions, with the same weights."""
+        weights = None if self.weights is None else self.weights.astype(values.dtype, copy=False)
+        lines = Lines(self.by_row.pointers, self.by_row.indices, np.ascontiguousarray(values), weights)
         return Observations(self.shape, lines, self.row_ids, self.col_ids)
+
+    def with_weights(self, weights: npt.ArrayLike | None) -> Observations:
+        """The same entries with these weights (row-major); None for weights of 1. Those of weight 0 are left out."""
+        checked = checked_weights(weights, self.values)
+        lines = Lines(*self.by_row.arrays[:3], checked)
+        weighted = Observations(self.shape, lines, self.row_ids, self.col_ids)
+        return weighted if checked is None or checked.all() else weighted.subset(checked > 0)
 
     def subset(self, chosen: Array) -> Observations:
         """The entries that a boolean mask (row-major) chooses, in a matrix of the same shape and names."""
         counted = np.concatenate([[0], np.cumsum(chosen)])
-        lines = Lines(counted[self.by_row.pointers].astype(np.int64), self.cols[chosen], self.values[chosen])
+        weights = None if self.weights is None else self.weights[chosen]
+        lines = Lines(counted[self.by_row.pointers].astype(np.int64), self.cols[chosen], self.values[chosen], weights)
         return Observations(self.shape, lines, self.row_ids, self.col_ids)
 
     def split(self, fraction: float, seed: int | None = 0) -> tuple[Observations, Observations]:
@@ -235,9 +271,8 @@ class Observations:
             return self
         rows = other.row_ids.positions(self.row_ids.values, "row")
         cols = other.col_ids.positions(self.col_ids.values, "column")
-        return Observations.from_coo(
-            rows[self.rows], cols[self.cols], self.values, other.shape, other.row_ids, other.col_ids
-        )
+        placed = rows[self.rows], cols[self.cols], self.values
+        return Observations.from_coo(*placed, other.shape, other.row_ids, other.col_ids, self.weights)
 
     def transposed(self) -> Observations:
         """The same observations of the transposed matrix."""
@@ -257,70 +292,5 @@ class Observations:
 
     def __repr__(self) -> str:
         m, n = self.shape
-        return f"Observations({m} x {n}, {self.nnz} entries, {self.dtype})"
-
-
-def observe(X: Any) -> Observations:
-    """Observations from whatever holds them.
-
-    Accepts Observations, scipy sparse of any format (a stored zero is observed), an array with NaN, a wide DataFrame,
-    or a tuple (rows, cols, values) of triplets, whose rows and columns are positions if they are integers, else ids.
-    For a long table use `Observations.from_table`.
-    """
-    if isinstance(X, Observations):
-        observations = X
-    elif sp.issparse(X):
-        observations = Observations.from_sparse(X)
-    elif isinstance(X, tuple) and len(X) == 3:
-        integers = all(np.issubdtype(np.asarray(part).dtype, np.integer) for part in X[:2])
-        observations = Observations.from_coo(*X) if integers else Observations.from_ids(*X)
-    elif hasattr(X, "columns") or hasattr(X, "__narwhals_dataframe__"):
-        observations = Observations.from_frame(X)
-    else:
-        observations = Observations.from_dense(X)
-    if observations.nnz == 0:
-        raise InputError(
-            f"No entry of this {observations.shape[0]} x {observations.shape[1]} matrix is observed: "
-            "all are missing; there is nothing to learn from."
-        )
-    return observations
-
-
-def _positions(index: npt.ArrayLike, name: str) -> Array:
-    array = np.asarray(index).ravel()
-    if array.size == 0:
-        return array.astype(np.int64)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(
-            f"{name.capitalize()} positions must be integers, not {array.dtype}; use Observations.from_ids for ids."
-        )
-    return array
-
-
-def _numbers(values: npt.ArrayLike) -> Array:
-    """Values as float32 or float64; text and complex numbers are refused."""
-    array = np.asarray(values)
-    if array.dtype in (np.float32, np.float64):
-        return array
-    if np.issubdtype(array.dtype, np.complexfloating):
-        raise InputError("Complex data not supported: take the real part, or fit real and imaginary parts apart.")
-    if array.dtype.kind in "US" or array.dtype.kind == "O":
-        try:
-            if array.dtype.kind != "O":
-                raise ValueError(f"{array.flat[0]!r} is text")
-            return array.astype(np.float64)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"Values must be numbers: {error}.") from None
-    if array.dtype.kind not in "iufb":
-        raise InputError(f"Values must be numbers, not {array.dtype}.")
-    return array.astype(np.float64)
-
-
-def _check_shape(shape: tuple[int, ...]) -> None:
-    if min(shape) < 1:
-        raise InputError(f"The matrix is empty: its shape is {shape[0]} x {shape[1]}.")
-
-
-def _check_values(values: Array) -> None:
-    if not np.isfinite(values).all():
-        raise InputError("The data holds infinity; replace it by a number, or by NaN where the value is unknown.")
+        weighted = "" if self.weights is None else ", weighted"
+        return f"Observations({m} x {n}, {self.nnz} entries, {self.dtype}{weighted})"

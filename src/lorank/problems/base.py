@@ -2,8 +2,9 @@
 
     F = sum over observed (i, j) of loss(X_ij, O_ij) + regularizer(X)
 
-and with biases weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2) more. The offset needs its ridge: without one, NNFN at
-theta 1 could hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
+and with biases 1/2 (ra ||a||^2 + rb ||b||^2 + r0 (offset - mean)^2) more, with ridges ra of the rows and rb of the
+columns that have no unit (`lorank.problems.offsets`). The offset needs a ridge too: without one, NNFN at theta 1 could
+hide additive biases in one huge direction, which costs it nothing, and run away to infinity.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lorank.observations import Lines, Observations
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import Added, Whitened
-from lorank.side_information.features import Directions
+from lorank.side_information.features import Directions, FeaturePrior
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
@@ -46,7 +47,7 @@ class BaseProblem:
     observations: Observations
     regularizer: Regularizer | None
     rank: int
-    bias_weight: float | None = None
+    bias_ridges: tuple[float, float] | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
     row_side: Features | GraphLaplacian | KernelPrior | None = None
@@ -68,8 +69,8 @@ class BaseProblem:
         """The same problem under another regularizer, on the same threads."""
         other = replace(self, regularizer=regularizer)
         object.__setattr__(other, "workers", self.workers)
-        if "_terms" in vars(self):  # graphs are bound once
-            vars(other)["_terms"] = self._terms
+        # Side information is bound once.
+        vars(other).update({name: vars(self)[name] for name in ("_terms", "_priors") if name in vars(self)})
         return other
 
     @contextmanager
@@ -88,27 +89,30 @@ class BaseProblem:
 
     @cached_property
     def mean(self) -> float:
-        """Mean of the observed values."""
-        return float(self.observations.values.mean(dtype=np.float64))
+        """Mean of the observed values, weighted where there are weights."""
+        return self.observations.mean
 
     @cached_property
     def density(self) -> float:
         """The part of the entries that were observed."""
         m, n = self.observations.shape
-        return float(self.counts(False).sum(dtype=np.int64)) / (m * n)
+        return float(self.counts(False).sum()) / (m * n)
 
     def spread(self, offset: float) -> float:
         """Mean distance of the observed values from an offset."""
-        values = self.observations.values
-        return float(np.mean(np.abs(values - values.dtype.type(offset)), dtype=np.float64))
+        values, weights = self.observations.values, self.observations.weights
+        distances = np.abs(values - values.dtype.type(offset))
+        if weights is None:
+            return float(np.mean(distances, dtype=np.float64))
+        return float(np.average(distances.astype(np.float64), weights=weights))
 
     def lines(self, transposed: bool) -> Lines:
         """The rows, or the columns when transposed."""
         return self.observations.by_col if transposed else self.observations.by_row
 
     def counts(self, transposed: bool) -> Array:
-        """Entries in each row, or in each column."""
-        return np.diff(self.lines(transposed).pointers)
+        """Entries in each row, or in each column; what they weigh together, where there are weights."""
+        return self.lines(transposed).totals()
 
     def fractions(self, transposed: bool) -> Array:
         """How much of each row (column when transposed) was observed."""
@@ -142,40 +146,70 @@ class BaseProblem:
         """Whether the loss is the squared one, which needs no working values."""
         return self.pointwise == SQUARED
 
+    @cached_property
+    def curvature(self) -> float:
+        """A bound on the second derivative of an entry's loss, its weight included."""
+        weights = self.observations.weights
+        return self.pointwise.curvature * (1.0 if weights is None else float(weights.max(initial=0.0)))
+
     def loss(self, factors: Factors) -> float:
-        """The sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
-        x = factors.predict(self.observations.rows, self.observations.cols, self.workers)
-        return self.pointwise.value(x, self.observations.values)
+        """The weighted sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
+        seen = self.observations
+        x = factors.predict(seen.rows, seen.cols, self.workers)
+        return self.pointwise.value(x, seen.values, *_given(seen.weights))
 
     def error(self, factors: Factors, held_out: Observations) -> float:
         """The error on other observations: root mean square, or what the loss says instead."""
         x = factors.predict(held_out.rows, held_out.cols, self.workers)
-        return self.pointwise.error(x, held_out.values)
+        return self.pointwise.error(x, held_out.values, *_given(held_out.weights))
 
     # Biases.
 
     @property
     def biased(self) -> bool:
-        return self.bias_weight is not None
+        return self.bias_ridges is not None
+
+    def bias_ridge(self, transposed: bool) -> float:
+        """The ridge of the row biases (column biases when transposed); 0 without biases."""
+        return 0.0 if self.bias_ridges is None else self.bias_ridges[transposed]
+
+    @property
+    def offset_ridge(self) -> float:
+        """The ridge of the offset: the smaller one of the biases'."""
+        return 0.0 if self.bias_ridges is None else min(self.bias_ridges)
 
     def bias_penalty(self, factors: Factors) -> float:
-        """weight/2 (||a||^2 + ||b||^2 + (offset - mean)^2), or 0 without biases."""
-        if self.bias_weight is None:
-            return 0.0
-        squares = sum(float(np.sum(b.astype(np.float64) ** 2)) for b in (factors.row_bias, factors.col_bias))
-        return self.bias_weight / 2 * (squares + (factors.offset - self.mean) ** 2)
+        """What the biases and the offset of factors pay; 0 without them."""
+        return self.ridge_of(factors.row_bias, factors.col_bias, factors.offset) if self.biased else 0.0
+
+    def ridge_of(self, rows: Array, cols: Array, offset: float) -> float:
+        """1/2 (ra ||a||^2 + rb ||b||^2 + r0 (offset - mean)^2) of these biases and offset."""
+        both = sum(self.bias_ridge(side) * self.own_square(b, side) for b, side in ((rows, False), (cols, True)))
+        return 0.5 * (both + self.offset_ridge * (offset - self.mean) ** 2)
+
+    def own_square(self, bias: Array, transposed: bool) -> float:
+        """||a||^2 of the biases of rows (columns when transposed); a^T C^-1 a by features."""
+        squares, features = float(np.sum(bias.astype(np.float64) ** 2)), self.features(transposed)
+        return squares if features is None else squares - float(features.explained(bias[:, None])[0, 0])
 
     def centred_biases(self, rows: Array, cols: Array, offset: float) -> tuple[Array, Array, float]:
         """Constants moved from the biases to the offset such that a_i + b_j + offset stays and the ridge is smallest.
 
-        The minimum of sum (a_i - s)^2 + sum (b_j - t)^2 + (offset + s + t - mean)^2 over s and t has, with
-        T = offset + s + t - mean, s = mean(a) - T/m and t = mean(b) - T/n.
+        The minimum of ra sum (a_i - s)^2 + rb sum (b_j - t)^2 + r0 (offset + s + t - mean)^2 over s and t has, with
+        T = offset + s + t - mean, s = mean(a) - r0 T / (ra m) and t = mean(b) - r0 T / (rb n).
         """
-        m, n = len(rows), len(cols)
-        middle_row, middle_col = float(rows.mean(dtype=np.float64)), float(cols.mean(dtype=np.float64))
+        (m, middle_row), (n, middle_col) = self._middle(rows, False), self._middle(cols, True)
+        m, n = (size * self.bias_ridge(transposed) / self.offset_ridge for size, transposed in ((m, False), (n, True)))
         T = (offset - self.mean + middle_row + middle_col) / (1 + 1 / m + 1 / n)
         shift_rows, shift_cols = middle_row - T / m, middle_col - T / n
         return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
+
+    def _middle(self, bias: Array, transposed: bool) -> tuple[float, float]:
+        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1: without features how many biases there are, and their mean."""
+        if self.features(transposed) is None:
+            return len(bias), float(bias.mean(dtype=np.float64))
+        ones = self.deviations(np.ones((len(bias), 1), bias.dtype), transposed)[:, 0].astype(np.float64)
+        return float(ones.sum()), float(ones @ bias) / float(ones.sum())
 
     # Side information.
 
@@ -183,6 +217,11 @@ class BaseProblem:
     def coupled(self) -> bool:
         """Whether lines depend on each other, through a graph or a kernel."""
         return any(side is not None and not isinstance(side, Features) for side in (self.row_side, self.col_side))
+
+    @property
+    def featured(self) -> bool:
+        """Whether there are features of rows or of columns."""
+        return any(isinstance(side, Features) for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
@@ -203,6 +242,23 @@ class BaseProblem:
             for side in (self.row_side, self.col_side)
         )
         return rows, cols
+
+    def features(self, transposed: bool) -> FeaturePrior | None:
+        """Where features expect the rows (columns when transposed), if there are any."""
+        return self._priors[transposed]
+
+    @cached_property
+    def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
+        rows, cols = (
+            side.prior(self.observations.dtype, self.workers) if isinstance(side, Features) else None
+            for side in (self.row_side, self.col_side)
+        )
+        return rows, cols
+
+    def deviations(self, W: Array, transposed: bool) -> Array:
+        """W (lines, p) less what features expect; W itself without features."""
+        features = self.features(transposed)
+        return W if features is None else W - features.expected(W)
 
     def added(self, transposed: bool) -> Added | None:
         """The term that the rows (columns when transposed) add to the objective, if there is one."""
@@ -231,3 +287,8 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
+
+
+def _given(weights: Array | None) -> tuple[Array, ...]:
+    """Weights as an argument where there are any: a loss of one's own need not know them otherwise."""
+    return () if weights is None else (weights,)

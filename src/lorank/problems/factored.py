@@ -35,25 +35,36 @@ class FactoredProblem(BaseProblem):
     ) -> tuple[Array, float]:
         """The left factor (padded, with its biases) that solves the regressions on the right one; and the loss there.
 
-        Row i: (H_i^T H_i + ridge) w_i = H_i^T o_i + w_i^old pull, with ridge and pull k x k.
+        Row i: (H_i^T C_i H_i + ridge) w_i = H_i^T C_i o_i + w_i^old pull, with ridge and pull k x k and the weights
+        C_i = diag(c_ij) of its entries.
         """
-        full, drag = self.line_terms(factors, ridge, pull)
+        full, drag = self.line_terms(factors, ridge, pull, transposed)
         lines = self._working(factors, transposed)
-        entries, k = (lines.pointers, lines.indices, lines.values), factors.k
         left, loss = kernels.solve_lines(
-            *entries, factors.right, k, self.biased, factors.offset, full, drag, self.workers
+            *lines.arrays, factors.right, factors.k, self.biased, factors.offset, full, drag, self.workers
         )
         return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
 
-    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None) -> tuple[Array, Array]:
-        """What the kernel adds to each line: the ridge with the bias's beside it, and w_i^old pull (or nothing)."""
+    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None, transposed: bool) -> tuple[Array, Array]:
+        """What the kernel adds to each line: the ridge with the bias's beside it, and a pull of its own (or nothing).
+
+        It is w_i^old pull; with features m_i ridge + (w_i^old - m_i) pull, m_i being where they expect the line. Since
+        -tr(W^T M) is concave in W, a step towards M never raises the regularizer's bound.
+        """
         k, dtype = factors.k, factors.dtype
         curvature = self.pointwise.curvature
         full = np.zeros((k + self.biased, k + self.biased), dtype)
         full[:k, :k] = ridge / curvature
-        if self.bias_weight is not None:
-            full[k, k] = self.bias_weight / curvature
-        return full, _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
+        if self.biased:
+            full[k, k] = self.bias_ridge(transposed) / curvature
+        features = self.features(transposed)
+        drag = _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
+        if features is not None:
+            expected, old = features.expected(factors.left[:, : k + self.biased]), drag
+            drag = expected @ full
+            if pull is not None:
+                drag[:, :k] += old - expected[:, :k] @ (pull / curvature).astype(dtype)
+        return full, drag
 
     def _working(self, factors: Factors, transposed: bool) -> Lines:
         """The lines with the values on which least squares is a step for the loss; see `lorank.losses`."""
@@ -72,8 +83,7 @@ class FactoredProblem(BaseProblem):
         lines = self._working(factors, transposed)
         k, dtype = factors.k, factors.dtype
         out, loss = kernels.aligned_zeros(factors.left.shape, dtype), np.empty(len(factors.left))
-        entries = (lines.pointers, lines.indices, lines.values)
-        args = (*entries, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
+        args = (*lines.arrays, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
         self.workers.run(kernels.gradient_lines, lines.pointers, *args, work_per_entry=2 * k)
         if self.squared:
             return out, float(loss.sum())
@@ -86,7 +96,7 @@ class FactoredProblem(BaseProblem):
         transposed = len(factors.right) > len(factors.left)
         view = factors.transposed() if transposed else factors
         lines = self._working(view, transposed)
-        args = (lines.pointers, lines.indices, lines.values, view.right, view.left, view.k, self.biased, view.offset)
+        args = (*lines.arrays, view.right, view.left, view.k, self.biased, view.offset)
         left, right, _ = kernels.gradient_both(*args, self.workers)
         if not self.squared:
             left *= left.dtype.type(self.pointwise.curvature)
@@ -98,9 +108,11 @@ class FactoredProblem(BaseProblem):
         return balance(self.prior_gram(factors), self.prior_gram(factors.transposed(), transposed=True))
 
     def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
-        """The left factor's Gram as the regularizer sees it: W^T W, or W^T K^-1 W under a kernel prior."""
+        """The left factor's Gram as the regularizer sees it: W^T W, or W^T C^-1 W under a kernel or beside features."""
         prior = self.whitened(transposed)
-        return self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
+        gram = self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
+        features = self.features(transposed)
+        return gram if features is None else gram - features.explained(factors.W)
 
     def penalty(self, factors: Factors, frame: Frame) -> float:
         """Regularizer at the balanced factors of the same X, plus the graphs' terms and the biases' ridge."""

@@ -10,16 +10,20 @@ whatever the data are multiplied by.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from lorank.kernels import Workers, line_sums
-from lorank.observations import Lines, Observations
+from lorank.observations import Observations
 from lorank.types import Array
 
 # Rounds at most; they end when no variance changes by more than TOLERANCE. Variances stay above FLOOR of the data's.
 ROUNDS, TOLERANCE, FLOOR = 200, 1e-3, 1e-9
+
+# Sum and sum of squares of v_ij - other_j over each row, or of v_ij - other_i over each column when transposed.
+LineSums = Callable[[bool, Array], tuple[Array, ...]]
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,29 @@ def empirical_bayes_offsets(
     workers: Workers | None = None,
 ) -> Offsets:
     """Offsets and their variances; rounds of two passes until va, vb and s2 change by less than `tolerance`."""
-    workers = workers or Workers()
-    v = observations.values
-    m, n = observations.shape
-    counts = [np.diff(lines.pointers).astype(np.float64) for lines in (observations.by_row, observations.by_col)]
-    mu, scale = float(v.mean(dtype=np.float64)), float(v.var(dtype=np.float64))
+    pool = workers or Workers()
+    sides = observations.by_row, observations.by_col
+
+    def sums_of(transposed: bool, other: Array) -> tuple[Array, Array]:
+        lines = sides[transposed]
+        sums, squares = np.empty(lines.pointers.size - 1), np.empty(lines.pointers.size - 1)
+        args = (*lines.arrays, other, sums, squares)
+        pool.run(line_sums, lines.pointers, *args, work_per_entry=4)
+        return sums, squares
+
+    rows, cols = (lines.totals() for lines in sides)
+    return offsets_of_sums(rows, cols, sums_of, rounds, tolerance)
+
+
+def offsets_of_sums(
+    row_counts: Array, col_counts: Array, sums_of: LineSums, rounds: int = ROUNDS, tolerance: float = TOLERANCE
+) -> Offsets:
+    """The same where entries are summed line by line, wherever they are kept; counts are of entries or weights."""
+    counts = [side.astype(np.float64) for side in (row_counts, col_counts)]
+    m, n, entries = counts[0].size, counts[1].size, float(counts[0].sum())
     a, b = np.zeros(m), np.zeros(n)
+    mu = float(sums_of(False, b)[0].sum()) / entries
+    scale = float(sums_of(False, b + mu)[1].sum()) / entries
     if scale <= 1e-12 * mu * mu or scale == 0:
         return Offsets(mu, a, b, 0.0, 0.0, 0.0)
     floor = FLOOR * scale
@@ -65,9 +86,9 @@ def empirical_bayes_offsets(
     va, vb, s2 = scale / 4, scale / 4, scale / 2
     for _ in range(rounds):
         before = np.array([va, vb, s2])
-        a, spread_a, va, _ = _half(observations.by_row, counts[0], mu, b, va, s2, floor, workers)
-        b, spread_b, vb, squares = _half(observations.by_col, counts[1], mu, a, vb, s2, floor, workers)
-        s2 = max(float(squares + counts[0] @ spread_a + counts[1] @ spread_b) / v.size, floor)
+        a, spread_a, va, _ = _half(sums_of(False, b + mu), counts[0], va, s2, floor)
+        b, spread_b, vb, squares = _half(sums_of(True, a + mu), counts[1], vb, s2, floor)
+        s2 = max(float(squares + counts[0] @ spread_a + counts[1] @ spread_b) / entries, floor)
         # At the optimum the offsets of the lines that were seen sum to zero; moving there saves hundreds of rounds.
         shift_a, shift_b = a[seen_a].mean(), b[seen_b].mean()
         a, b, mu = np.where(seen_a, a - shift_a, 0), np.where(seen_b, b - shift_b, 0), float(mu + shift_a + shift_b)
@@ -77,12 +98,10 @@ def empirical_bayes_offsets(
 
 
 def _half(
-    lines: Lines, counts: Array, mu: float, other: Array, variance: float, s2: float, floor: float, workers: Workers
+    residuals: tuple[Array, ...], counts: Array, variance: float, s2: float, floor: float
 ) -> tuple[Array, Array, float, float]:
     """Means and variances of one side's offsets, their new variance, and the sum of squared residuals."""
-    sums, squares = np.empty(counts.size), np.empty(counts.size)
-    args = (lines.pointers, lines.indices, lines.values, other + mu, sums, squares)
-    workers.run(line_sums, lines.pointers, *args, work_per_entry=4)
+    sums, squares = residuals
     spread = 1 / (counts / s2 + 1 / variance)
     own = spread / s2 * sums
     residual = float((squares - 2 * own * sums + counts * own**2).sum())

@@ -22,8 +22,8 @@ class Problem(FactoredProblem, SpectralProblem):
         None where the solver has priors of its own.
     rank : int
         Width k of the factors, or the largest rank of a spectral solver.
-    bias_weight : float, optional
-        With it, X_ij = offset + a_i + b_j + <w_i, h_j>, and their ridge is added.
+    bias_ridges : (float, float), optional
+        Ridges of the row and of the column biases, both positive. With them X_ij = offset + a_i + b_j + <w_i, h_j>.
     n_jobs : int, optional
         Threads; None for all cores.
     pointwise : Loss

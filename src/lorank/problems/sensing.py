@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from lorank.errors import InputError
+from lorank.observations.checks import unmasked
 from lorank.regularizers import Spectral
 from lorank.types import Array
 
@@ -46,7 +47,7 @@ class LinearMap:
     def of(cls, A: Any, b: npt.ArrayLike, shape: tuple[int, int]) -> LinearMap:
         """From an operator, or an array (q, m, n) of the matrices of q inner products; what is wrong is refused."""
         m, n = shape
-        measured = np.asarray(b, dtype=np.float64).ravel()
+        measured = unmasked(b).astype(np.float64).ravel()
         if not isinstance(A, LinearOperator):
             A = np.asarray(A, dtype=np.float64)
             if A.ndim != 3 or A.shape[1:] != (m, n):

@@ -88,25 +88,30 @@ class SpectralProblem(BaseProblem):
         """F at a point."""
         residual = (self.observations.values - point.entries - self.bias_entries(point.bias)).astype(np.float64)
         ridge, graphs = 0.0, 0.0
-        if self.bias_weight is not None:
-            ridge = 0.5 * self.bias_weight * float(np.sum(point.bias[1:] ** 2) + (point.bias[0] - self.mean) ** 2)
+        if self.biased:
+            offset, rows, cols = _split(point.bias, len(point.U))
+            ridge = self.ridge_of(rows, cols, offset)
         if self.coupled and point.sigma.size:
             graphs = self.graph_penalty(Factors.of(point.U * point.sigma.astype(point.U.dtype), point.V))
-        return 0.5 * float(residual @ residual) + float(self.spectral.value(point.sigma)) + ridge + graphs
+        weights = self.observations.weights
+        weighted = residual if weights is None else weights * residual
+        return 0.5 * float(weighted @ residual) + float(self.spectral.value(point.sigma)) + ridge + graphs
 
     @property
     def lipschitz(self) -> float:
-        """A Lipschitz constant of the gradient of the smooth part: 1 of the loss, gamma ||L|| of each graph."""
+        """A Lipschitz constant of the gradient of the smooth part: that of the loss (1), gamma ||L|| of each graph."""
         terms = (self.added(transposed) for transposed in (False, True))
-        return 1.0 + sum(term.weight * term.norm for term in terms if term is not None)
+        return self.curvature + sum(term.weight * term.norm for term in terms if term is not None)
 
     def gradient_step(self, U: Array, V: Array, entries: Array, bias: Array) -> SparsePlusLowRank:
         """Y - step grad(Y) of the smooth part at Y = U V^T, whose observed entries are given; step = 1 / lipschitz."""
         residual = self.observations.values - entries - self.bias_entries(bias)
+        if self.observations.weights is not None:
+            residual = self.observations.weights * residual
+        if self.lipschitz != 1:
+            residual = residual.dtype.type(1 / self.lipschitz) * residual
         if self.coupled:
-            step = 1 / self.lipschitz
-            residual = residual.dtype.type(step) * residual
-            U, V = self._graph_step(U, V, step)
+            U, V = self._graph_step(U, V, 1 / self.lipschitz)
         return self.plus_sparse(U, V, residual)
 
     def plus_sparse(self, U: Array, V: Array, values: Array) -> SparsePlusLowRank:
@@ -137,15 +142,16 @@ class SpectralProblem(BaseProblem):
 
         `entries` are those of X without its biases.
         """
-        if self.bias_weight is None:
+        if not self.biased:
             return bias
         seen = self.observations
         target = seen.values - entries
+        weights = 1.0 if seen.weights is None else seen.weights
         offset, rows, cols = _split(bias.copy(), seen.shape[0])
-        for side, index, other, other_index in ((rows, seen.rows, cols, seen.cols), (cols, seen.cols, rows, seen.rows)):
-            sums = np.bincount(index, weights=target - offset - other[other_index], minlength=len(side))
-            # With no weight, a line without observations keeps bias 0 instead of 0 / 0.
-            side[:] = sums / np.maximum(np.bincount(index, minlength=len(side)) + self.bias_weight, 1e-12)
+        sides = ((rows, seen.rows, cols, seen.cols), (cols, seen.cols, rows, seen.rows))
+        for transposed, (side, index, other, other_index) in zip((False, True), sides):
+            sums = np.bincount(index, weights=weights * (target - offset - other[other_index]), minlength=len(side))
+            side[:] = sums / (self.counts(transposed) + self.bias_ridge(transposed))
         rows, cols, offset = self.centred_biases(rows, cols, offset)
         return np.concatenate([[offset], rows, cols])
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank.errors import InputError
+from lorank.observations.checks import unmasked
 from lorank.types import Array
 
 # Mean radius of the Earth in the unit of every distance here, 1000 km.
@@ -22,7 +23,7 @@ def check_coordinates(latitude: npt.ArrayLike, longitude: npt.ArrayLike, distinc
     distinct : bool
         Refuse two places at the same point.
     """
-    lat, lon = (np.asarray(part, dtype=np.float64).ravel() for part in (latitude, longitude))
+    lat, lon = (unmasked(part).astype(np.float64).ravel() for part in (latitude, longitude))
     if lat.size != lon.size:
         raise InputError(f"Each place needs a latitude and a longitude; there are {lat.size} and {lon.size}.")
     missing = ~(np.isfinite(lat) & np.isfinite(lon))

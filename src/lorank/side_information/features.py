@@ -11,26 +11,37 @@ that is needed is Z = U^T (W - mu):
     C^-1 = I - U diag(g) U^T,  g = s^2 / (s^2 + lb);      M | W: U (g Z + sqrt(g) E),  rows of E ~ N(0, Lambda^-1)
 
 Directions with s^2 far below lb are shrunk to nothing (g is about s^2 / lb), so a truncated F is as good.
+
+The point estimate is the same without noise. Factored regularizers are taken at deviations from what features expect,
+
+    min over B of ||W - F B||^2 + lb ||B||^2 = tr(W^T C^-1 W),
+
+so that they see W^T C^-1 W where they would see W^T W: with it they are those of C_rows^(-1/2) X C_cols^(-1/2).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.observations import Observations
+from lorank.observations.checks import check_sparse, unmasked
 from lorank.observations.dataframes import read_features
 from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
 
 # All directions are kept if there are no more than DENSE; beyond, DIRECTIONS of them.
 DENSE, DIRECTIONS = 500, 256
+# lb where nothing chooses it.
+RIDGE = 2.0
 # Of the subspace iteration that finds the leading directions.
 OVERSAMPLING, PASSES = 16, 3
 
@@ -48,13 +59,42 @@ class Directions:
 
 
 @dataclass(frozen=True, eq=False)
+class FeaturePrior:
+    """Where features with the ridge lb expect the lines of a factor, given the lines: M = U diag(g) U^T W."""
+
+    directions: Directions
+    ridge: float
+
+    @cached_property
+    def gain(self) -> Array:
+        """g (r,)."""
+        return self.directions.squares / (self.directions.squares + self.ridge)
+
+    def expected(self, W: Array) -> Array:
+        """M (lines, p) of W (lines, p): F B with the best B."""
+        U = self.directions.U
+        Z = U.T @ W.astype(U.dtype, copy=False)
+        Z *= self.gain.astype(U.dtype)[:, None]
+        return np.asarray(U @ Z)
+
+    def explained(self, W: Array) -> Array:
+        """W^T M = W^T W - W^T C^-1 W (p, p), in float64."""
+        Z = self.directions.project(W)
+        return Z.T @ (self.gain[:, None] * Z)
+
+
+@dataclass(frozen=True, eq=False)
 class Features:
     """Features of rows or of columns, as they are used: dense or sparse (lines, q), rows of norm 1 on average.
 
-    `of` makes them from what users have.
+    `of` makes them from what users have. `ridge` is lb, how strongly B is held at zero beside what lines have for
+    themselves, for the methods that do not draw it; None leaves it to a search, or takes RIDGE. At 1 a line is expected
+    to be as much by its features as by itself.
     """
 
     matrix: Any
+    ridge: float | None = None
+    _found: list[Directions] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, given: Any, ids: Identifiers | None = None) -> Features:
@@ -68,6 +108,7 @@ class Features:
             return given
         matrix: Any
         if sp.issparse(given):
+            check_sparse(given)
             matrix = sp.csr_array(cast(Any, given)).astype(np.float64)
             if not np.isfinite(matrix.data).all():
                 raise InputError("Features must be finite; a sparse matrix of them holds NaN or infinity.")
@@ -77,7 +118,7 @@ class Features:
             if ids is not None and index is not None:
                 matrix = matrix[Identifiers(np.asarray(index)).positions(ids.values, "line of features")]
         else:
-            array = np.asarray(given)
+            array = unmasked(given)
             if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
                 raise InputError(
                     "Features are a matrix of numbers (lines, features), a sparse one, or a DataFrame; "
@@ -110,8 +151,25 @@ class Features:
         """Themselves: how much features count is learnt from the data."""
         return self
 
+    def with_ridge(self, ridge: float | None) -> Features:
+        """The same features with this ridge, unless they have one; what is known of their directions stays."""
+        other = replace(self, ridge=ridge if self.ridge is None else self.ridge)
+        object.__setattr__(other, "_found", self._found)
+        return other
+
+    def prior(self, dtype: npt.DTypeLike, workers: kernels.Workers | None = None) -> FeaturePrior:
+        """What they expect of factors in this precision."""
+        found = self.directions(workers)
+        found = replace(found, U=found.U.astype(dtype, copy=False))
+        return FeaturePrior(found, RIDGE if self.ridge is None else self.ridge)
+
     def directions(self, workers: kernels.Workers | None = None) -> Directions:
-        """The leading directions: all of them if there are at most DENSE."""
+        """The leading directions: all of them if there are at most DENSE. They are found once."""
+        if not self._found:
+            self._found.append(self._directions(workers))
+        return self._found[0]
+
+    def _directions(self, workers: kernels.Workers | None) -> Directions:
         F, size = self.matrix, min(self.matrix.shape)
         exact = size <= DENSE
         U, squares = _exact(F) if exact else _leading(F, DIRECTIONS, workers or kernels.Workers())

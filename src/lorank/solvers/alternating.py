@@ -71,7 +71,7 @@ class Alternating(Solver):
     requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
     any_loss = True
     distributes: ClassVar[bool] = True
-    coupling: ClassVar[tuple[str, ...]] = ("energy", "covariance")
+    coupling: ClassVar[tuple[str, ...]] = ("energy", "covariance", "directions")
     # The left factor given the right one; a subclass may have another way.
     half_step = staticmethod(half_step)
 

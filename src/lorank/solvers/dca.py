@@ -117,7 +117,9 @@ class DCA(Solver):
         rho = problem.observations.dtype.type(self.rho)
         Y = state.point
         target = problem.observations.values - problem.bias_entries(Y.bias)
-        X = (target + pull + rho * (Y.entries - state.dual)) / (1 + rho)
+        weights = problem.observations.weights
+        weights = rho.dtype.type(1) if weights is None else weights
+        X = (weights * target + pull + rho * (Y.entries - state.dual)) / (weights + rho)
         # What is thresholded: X + dual on Omega, Y + lam G / rho elsewhere.
         Z = problem.plus_sparse(
             np.hstack([Y.U * Y.sigma.astype(rho.dtype), tangent[0] / rho]),

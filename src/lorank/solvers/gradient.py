@@ -46,14 +46,15 @@ class GradientDescent(Solver):
 
     requires = ("value", "multipliers")
     any_loss = True
+    coupling = ("directions",)
 
     def __init__(self, in_turn: bool = False) -> None:
         self.in_turn = in_turn
 
     def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> GradientState:
         factors = start if start is not None else problem.random_start(seed)
-        # 1 / (largest number of observations on a line) is the scale of the curvature of the loss.
-        most = [int(np.diff(problem.lines(side).pointers).max()) for side in (False, True)]
+        # 1 / (largest number of observations on a line, weighted) is the scale of the curvature of the loss.
+        most = [float(problem.counts(side).max()) for side in (False, True)]
         steps = tuple(1.0 / count for count in (most if self.in_turn else [max(most)]))
         return GradientState(factors, *_evaluate(problem, factors), steps)
 
@@ -70,13 +71,14 @@ def _descend(problem: FactoredProblem, state: GradientState, block: int, sides: 
     now = state.factors
     slopes = _gradients(problem, now, sides)
     offset = 0.0
-    if problem.bias_weight is not None and False in sides:
+    if problem.biased and False in sides:
         offset = float(slopes[False][:, now.k].sum(dtype=np.float64))
-        offset += problem.bias_weight * (now.offset - problem.mean)
-    if problem.bias_weight is not None:
+        offset += problem.offset_ridge * (now.offset - problem.mean)
+    if problem.biased:
         for side, slope in slopes.items():
             padded = now.right if side else now.left
-            slope[:, now.k] += padded.dtype.type(problem.bias_weight) * padded[:, now.k]
+            own = problem.deviations(padded[:, now.k : now.k + 1], side)[:, 0]
+            slope[:, now.k] += padded.dtype.type(problem.bias_ridge(side)) * own
     squares = sum(float(np.sum(slope.astype(np.float64) ** 2)) for slope in slopes.values())
     length = state.steps[block]
     for _ in range(MOST_HALVINGS):
@@ -86,7 +88,7 @@ def _descend(problem: FactoredProblem, state: GradientState, block: int, sides: 
             left=now.left - amount * slopes[False] if False in sides else now.left,
             right=now.right - amount * slopes[True] if True in sides else now.right,
             # The offset is one number for all entries: its curvature is their count. It shrinks with the rest.
-            offset=now.offset - min(1.0, length / state.steps[block]) * offset / problem.observations.nnz,
+            offset=now.offset - min(1.0, length / state.steps[block]) * offset / problem.counts(False).sum(),
         )
         objective, rank = _evaluate(problem, moved)
         if not objective > state.objective - SUFFICIENT * length * squares:
@@ -104,16 +106,17 @@ def _gradients(problem: FactoredProblem, factors: Factors, sides: tuple[bool, ..
         slopes = dict(zip((False, True), problem.gradients(factors)))
     else:
         slopes = {side: problem.gradient_left(views[side], side)[0] for side in sides}
-    multipliers = problem.factored.multipliers(problem.gram(factors.left, k), problem.gram(factors.right, k))
+    grams = problem.prior_gram(factors), problem.prior_gram(factors.transposed(), transposed=True)
+    multipliers = problem.factored.multipliers(*grams)
     for side, slope in slopes.items():
-        slope[:, :k] += views[side].W @ multipliers[side].astype(slope.dtype)
+        slope[:, :k] += problem.deviations(views[side].W, side) @ multipliers[side].astype(slope.dtype)
         slope[:, k + problem.biased :] = 0
     return slopes
 
 
 def _evaluate(problem: FactoredProblem, factors: Factors) -> tuple[float, int]:
     """F as the paper writes it, at the factors as they are (not balanced), and the rank."""
-    grams = problem.gram(factors.left, factors.k), problem.gram(factors.right, factors.k)
+    grams = problem.prior_gram(factors), problem.prior_gram(factors.transposed(), transposed=True)
     value = problem.factored.value(*grams) + problem.bias_penalty(factors)
     sigma = np.sqrt(np.abs(np.linalg.eigvals(grams[0] @ grams[1])))
     return problem.loss(factors) + value, effective_rank(sigma)

@@ -131,10 +131,10 @@ def kernel_half_step(
 
 
 def normal_equations(lines: Lines, factors: Factors, workers: kernels.Workers) -> tuple[Array, Array, float]:
-    """G (m, k, k) with G_i = H_i^T H_i, B (m, k) with b_i = H_i^T o_i, and the sum of o^2; in float64."""
+    """G (m, k, k) with G_i = H_i^T C_i H_i, B (m, k) with b_i = H_i^T C_i o_i, and the sum of c o^2; in float64."""
     k, q = factors.k, factors.right.shape[1]
     out = np.empty((len(lines.pointers) - 1, q, q), factors.dtype)
-    args = (lines.pointers, lines.indices, lines.values, factors.right, k, out)
+    args = (*lines.arrays, factors.right, k, out)
     workers.run(kernels.gram_lines, lines.pointers, *args, work_per_entry=(k + 1) * (k + 2) / 2)
     G = np.tril(out[:, :k, :k]).astype(np.float64)
     G += np.tril(G, -1).transpose(0, 2, 1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import BaseProblem, SensingProblem
@@ -102,6 +103,13 @@ def solve(
     """
     stopping = stopping or Stopping()
     solver.check(problem)
+    if isinstance(problem, BaseProblem):
+        # Compiled code trusts that factors and entries are of the same matrix.
+        given: Any
+        for given, what in ((start, "A start"), (validation, "A validation set")):
+            if hasattr(given, "shape") and given.shape != problem.observations.shape:
+                m, n = problem.observations.shape
+                raise InputError(f"{what} is of a {given.shape[0]} x {given.shape[1]} matrix; {m} x {n} is needed.")
     solver = solver.planned(stopping.max_iter)
     with problem.running():
         return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)

@@ -7,7 +7,8 @@ proximal sweep (proximal alternating linearised minimization) kills it: with W =
     W <- prox(W - grad_W / t),   t = ||H||_2^2,
 
 shrinks the norms of columns and sets the small ones to 0 for good, and likewise for H. Columns that are 0 are dropped,
-so that later iterations are cheaper. Neither sweep increases F, and no m x n array is formed.
+so that later iterations are cheaper. Neither sweep increases F, and no m x n array is formed. With features there are
+reweighted sweeps only: norms are then those of C^(-1/2) W, whose prox is not a matter of single columns.
 
 Fan, Ding, Chen, Udell, "Factor group-sparse regularization for efficient low-rank matrix recovery", NeurIPS 2019.
 """
@@ -41,7 +42,7 @@ class PALM(Alternating):
 
     requires: ClassVar[tuple[str, ...]] = (*Alternating.requires, "exponents", "shrink_norms")
     distributes = False
-    coupling = ()
+    coupling = ("directions",)
     held = (8.0, 3.0)
 
     def init(self, problem: FactoredProblem, start: Factors | None, seed: int | None) -> AlternatingState:
@@ -62,7 +63,7 @@ class PALM(Alternating):
 
     def step(self, problem: FactoredProblem, state: AlternatingState) -> AlternatingState:
         swept = super().step(problem, state)
-        if swept.stalled or not np.isfinite(swept.objective):
+        if swept.stalled or not np.isfinite(swept.objective) or problem.featured:
             return swept
         regularizer = cast(GroupSparse, problem.regularizer)
         frame = problem.frame(swept.factors)
@@ -93,7 +94,7 @@ def _proximal(problem: FactoredProblem, factors: Factors, which: int) -> Factors
     regularizer = cast(GroupSparse, problem.regularizer)
     k = factors.k
     slope, _ = problem.gradient_left(factors, transposed=bool(which))
-    curvature = problem.pointwise.curvature * float(np.linalg.eigvalsh(problem.gram(factors.right, k))[-1])
+    curvature = problem.curvature * float(np.linalg.eigvalsh(problem.gram(factors.right, k))[-1])
     if not curvature > 0:
         return factors
     moved = factors.W - slope[:, :k] / factors.dtype.type(curvature)

@@ -63,10 +63,15 @@ class SensingGradient(Solver):
         self.check_regularizer(problem.regularizer)
 
     def init(self, problem: SensingProblem, start: Factors | None, seed: int | None) -> SensingState:
-        if start is not None:
-            raise InputError("Sensing begins at X = 0 and takes no start.")
-        (m, n), X = problem.data.shape, np.zeros(problem.data.shape)
-        return SensingState(np.zeros((m, 1)), np.zeros(1), np.zeros((n, 1)), X, X, problem.data.value(X))
+        X = np.zeros(problem.data.shape) if start is None else start.dense().astype(np.float64)
+        if X.shape != problem.data.shape:
+            raise InputError(f"The start is {X.shape[0]} x {X.shape[1]}; the matrix is {problem.data.shape}.")
+        U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
+        r = problem.rank
+        if sigma[r:].any():
+            X = (U[:, :r] * sigma[:r]) @ Vt[:r]
+        objective = problem.data.value(X) + problem.regularizer.value(sigma[:r])
+        return SensingState(U[:, :r], sigma[:r], Vt[:r].T, X, X, objective)
 
     def step(self, problem: SensingProblem, state: SensingState) -> SensingState:
         for momentum in sorted({state.count / (state.count + 3), 0.0}, reverse=True):

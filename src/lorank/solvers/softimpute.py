@@ -45,18 +45,17 @@ class _OnCompleted(Alternating):
     ) -> tuple[Array, float]:
         k = factors.k
         slope, _ = problem.gradient_left(factors, transposed)
-        gram = problem.gram(factors.right, k)
+        # Weights up to c_max: the loss is below its tangent plus c_max/2 times the squared change, on all entries.
+        gram = problem.curvature * problem.gram(factors.right, k)
         target = factors.W.astype(np.float64) @ gram - slope[:, :k]
         left = factors.left.copy()
         left[:, :k] = scipy.linalg.solve(gram + ridge, target.T, assume_a="pos").T
         moved = replace(factors, left=left)
-        if problem.bias_weight is not None:
+        if problem.biased:
             # Biases have their exact minimiser for the new rows, as in any alternating least squares.
             slope, _ = problem.gradient_left(moved, transposed)
-            counts = np.diff(problem.lines(transposed).pointers)
-            left[:, k] -= (slope[:, k] + problem.bias_weight * left[:, k]) / np.maximum(
-                counts + problem.bias_weight, 1e-12
-            )
+            own = problem.bias_ridge(transposed)
+            left[:, k] -= (slope[:, k] + own * left[:, k]) / (problem.counts(transposed) + own)
         # Only the second half's loss is asked for.
         return left, problem.loss(moved.transposed()) if transposed else np.nan
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
-from lorank.observations import Observations
+from lorank.observations import Observations, checks
 from lorank.regularizers.base import require
 from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.side_information.coordinates import check_coordinates, sphere
@@ -118,7 +118,7 @@ class SpatialCompletion(BaseEstimator):
         time: npt.ArrayLike | None = None,
     ) -> SpatialCompletion:
         """Fit values (m, n), NaN missing, at m places; time (n,) as datetime64 where the normalisation needs it."""
-        values = np.asarray(values, dtype=np.float64)
+        values = checks.numbers(values).astype(np.float64, copy=False)
         if values.ndim != 2:
             raise InputError(f"Values must be places x times; this array has {values.ndim} dimensions.")
         if self.prior not in ("kernel", "laplacian"):

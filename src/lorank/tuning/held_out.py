@@ -32,8 +32,9 @@ _COMMON = ("lam", "rank", "theta", "biases")
 
 def setting_of(parameters: Mapping[str, Any]) -> Setting:
     """What a model is fitted with, from the parameters of a trial."""
-    own = {name: value for name, value in parameters.items() if name not in _COMMON}
-    return Setting(**{name: parameters[name] for name in _COMMON}, parameters=tuple(own.items()))
+    common = {name: parameters[name] for name in (*_COMMON, "feature_ridge") if name in parameters}
+    own = {name: value for name, value in parameters.items() if name not in common}
+    return Setting(**common, parameters=tuple(own.items()))
 
 
 @dataclass(frozen=True)

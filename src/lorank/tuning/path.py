@@ -10,7 +10,8 @@ A grid costs the product of its sides. A path costs a few fits, because:
 - A trial ends when a sweep hardly changes the held-out error, and before that if it cannot catch up with the best
   (`lorank.tuning.held_out`).
 
-Parameters of the method (theta), then lam between the steps, then biases are chosen at the rank that was found.
+The ridge of features, parameters of the method (theta), then lam between the steps, then biases are chosen at the rank
+that was found.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scipy.sparse.linalg import svds
 from lorank.linalg import Factors, narrowed
 from lorank.observations import Observations
 from lorank.registry import Method
+from lorank.side_information.features import RIDGE
 from lorank.solvers import Checkpoint, Solver
 from lorank.tuning.held_out import BEHIND, FLAT, Build, HeldOutJudge
 from lorank.tuning.search import Found, Search
@@ -52,6 +54,8 @@ class Space:
     theta : as it is given; None is the method's default
     searched : mapping
         Values among which the method's own parameters are chosen, by name; the path begins with the first of each.
+    features : bool
+        Whether there are features whose ridge is to be chosen.
     """
 
     lam: float | None = None
@@ -59,6 +63,7 @@ class Space:
     theta: float | None = None
     biases: bool | None = None
     searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    features: bool = False
 
     @classmethod
     def of(cls, method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Space:
@@ -141,6 +146,7 @@ class _WarmPath:
             {
                 "walk": 1 if self.fixed else 6,
                 "rank": 7 if space.rank is None else 2 * (self.first_rank != space.rank),
+                "features": 2 * space.features,
                 "parameters": sum(len(values) - 1 for values in space.searched.values()),
                 "lam": 0 if self.fixed else 2,
                 "biases": int(space.biases is None),
@@ -154,6 +160,8 @@ class _WarmPath:
         begin("walk")
         top = space.lam if space.lam is not None else lam_max(self.train, biases)
         given = {"lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
+        if space.features:
+            given["feature_ridge"] = RIDGE
         best = self.walk({**given, **{name: values[0] for name, values in space.searched.items()}})
         begin("rank")
         if space.rank is None:
@@ -167,6 +175,9 @@ class _WarmPath:
             best = self.below_gap(best)
         elif self.first_rank != space.rank:
             best = self.around(self.at_rank(best, space.rank))
+        begin("features")
+        if space.features:
+            best = self.features(best)
         begin("parameters")
         for name, values in space.searched.items():
             best = self.best_of(best, [{**best.parameters, name: value} for value in values])
@@ -233,6 +244,20 @@ class _WarmPath:
         fit = self.around(self.at_rank(best, rank), best, narrowed(best.factors, rank))
         # Of two that are as good, the smaller one.
         return best if _beats(best, fit) else fit
+
+    def features(self, best: Fitted) -> Fitted:
+        """The ridge of the features up, or else down, while that helps."""
+        first = best
+        for factor in (COARSE, 1 / COARSE):
+            while RIDGE / COARSE**4 < best.parameters["feature_ridge"] < RIDGE * COARSE**4:
+                ridge = best.parameters["feature_ridge"] * factor
+                better = self.best_of(best, [{**best.parameters, "feature_ridge": ridge}])
+                if better is best:
+                    break
+                best = better
+            if best is not first:
+                break
+        return best
 
     def between(self, best: Fitted) -> Fitted:
         """lam between the steps: the vertex of the parabola through the errors, over log lam, of the nearest trials."""
