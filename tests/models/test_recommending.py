@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import cosine_similarity
 
 import lorank
 from lorank import InputError
@@ -102,3 +103,95 @@ def test_ranking_scores_by_their_definitions(model):
     assert found["ndcg@5"] == pytest.approx(np.mean(gains))
     with pytest.raises(InputError, match="No test value is high enough"):
         ranking_scores(model.model_, test, 5, 1e9)
+
+
+def lists(ranking):
+    return {row: ranking.cols[ranking.rows == row].tolist() for row in np.unique(ranking.rows).tolist()}
+
+
+@pytest.mark.parametrize("tile", [7, 1 << 14])
+def test_allowed_and_denied_columns(model, tile, monkeypatch):
+    """Against lists of all columns, from which those that are not wanted are struck out."""
+    monkeypatch.setattr(recommendation, "TILE", tile)
+    everything = lists(lorank.recommend(model, n=30))
+    few, none = [f"col {j}" for j in range(1, 30, 3)], [f"col {j}" for j in range(0, 30, 2)]
+    for row, found in lists(lorank.recommend(model, n=30, allow=few)).items():
+        assert found == [col for col in everything[row] if col in few]
+    for row, found in lists(lorank.recommend(model, n=30, deny=[*none, "unheard of"])).items():
+        assert found == [col for col in everything[row] if col not in none]
+    own = lists(lorank.recommend(model, n=30, allow={"row 3": few}, deny={"row 4": none, "row 99": few}))
+    assert own["row 3"] == [col for col in everything["row 3"] if col in few]
+    assert own["row 4"] == [col for col in everything["row 4"] if col not in none]
+    assert own["row 5"] == everything["row 5"]
+    with pytest.raises(InputError, match="Unknown column 'unheard of'"):
+        lorank.recommend(model, n=3, allow=["unheard of"])
+
+
+def test_columns_with_few_entries_are_left_out(model):
+    counts = np.diff(model.observations_.by_col.pointers)
+    least = int(np.median(counts))
+    found = set(lorank.recommend(model, n=30, min_count=least).cols.tolist())
+    assert found == {f"col {j}" for j in np.flatnonzero(counts >= least)}
+    with pytest.raises(InputError, match="min_count must not be negative"):
+        lorank.recommend(model, min_count=-1)
+
+
+def test_diverse_lists_follow_the_definition(model):
+    H = model.result_.factors.H
+    for diversity in (0.3, 0.8):
+        found = lists(lorank.recommend(model, ["row 3"], n=5, diversity=diversity))["row 3"]
+        plain = lorank.recommend(model, ["row 3"], n=30)
+        names, scores = plain.cols.tolist(), plain.scores
+        relevance = (scores - scores[-1]) / (scores[0] - scores[-1])
+        cosine = cosine_similarity(H[[int(name.split()[1]) for name in names]])
+        chosen = [0]
+        while len(chosen) < 5:
+            worth = {
+                j: (1 - diversity) * relevance[j] - diversity * cosine[j, chosen].max()
+                for j in range(len(names))
+                if j not in chosen
+            }
+            chosen.append(max(worth, key=worth.get))
+        assert found == [names[j] for j in chosen]
+    assert len(lists(lorank.recommend(model, ["row 7"], n=5, diversity=0.5))["row 7"]) == 2  # all that is left
+    with pytest.raises(InputError, match="diversity must be at least 0 and less than 1"):
+        lorank.recommend(model, diversity=1.0)
+
+
+def test_more_like_these_but_not_those(model):
+    H = model.result_.factors.H
+    unit = H / np.linalg.norm(H, axis=1, keepdims=True)
+    wanted = (unit[2] + unit[5]) / 2 - unit[9]
+    cosine = unit @ wanted / np.linalg.norm(wanted)
+    cosine[[2, 5, 9]] = -np.inf
+    names, found = lorank.similar(model, col=["col 2", "col 5"], but_not="col 9", n=4)
+    assert names.tolist() == [f"col {j}" for j in np.argsort(-cosine)[:4]]
+    np.testing.assert_allclose(found, np.sort(cosine)[::-1][:4])
+    with pytest.raises(InputError, match="nothing is left to look for"):
+        lorank.similar(model, col="col 2", but_not="col 2")
+
+
+def test_titles_go_by_id_and_into_files(model, tmp_path):
+    told = {"id": ["col 3", "col 0", "else"], "title": ["Three", "None <b>", "x"], "year": [1999, 2001, 7]}
+    titled = model.model_.with_titles(told)
+    found = titled.titles(np.array([0, 3, 4]), 1)
+    assert {name: texts.tolist() for name, texts in found.items()} == {
+        "title": ["None <b>", "Three", ""],
+        "year": ["2001", "1999", ""],
+    }
+    for shards in (False, True):
+        titled.save(tmp_path / f"model{shards}", shards=shards)
+        again = lorank.load(tmp_path / f"model{shards}")
+        assert {name: texts.tolist() for name, texts in again.col_titles.items()} == {
+            name: texts.tolist() for name, texts in titled.col_titles.items()
+        }
+        assert again.row_titles == {}
+    with pytest.raises(InputError, match="No id in 'id' is one of the model's rows"):
+        model.model_.with_titles(told, axis=0)
+
+
+def test_a_ranking_is_a_table(model):
+    pytest.importorskip("pandas")
+    ranking = lorank.recommend(model, ["row 3"], n=2)
+    assert ranking.to_frame().columns.tolist() == ["row", "column", "score"]
+    assert "<td" in ranking._repr_html_()

@@ -39,6 +39,12 @@ OutputOption = Annotated[
 ]
 
 
+TitlesOption = Annotated[
+    Path | None,
+    typer.Option("--titles", help="Table about the columns: their ids first, then titles and what else lists show."),
+]
+
+
 class Duplicates(StrEnum):
     """What --duplicates may be."""
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.options import JsonOption, ModelArgument, OutputOption
+from lorank.cli.options import JsonOption, ModelArgument, OutputOption, TitlesOption
 from lorank.cli.terminal import answering, say
 from lorank.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from lorank.models import Model
+
+FILTER = "Id of a column, or a table of them (one column: for all rows; two: row and column)"
+AllowOption = Annotated[
+    list[str] | None, typer.Option("--allow", help=f"{FILTER}: nothing else is listed. May be given several times.")
+]
+DenyOption = Annotated[
+    list[str] | None, typer.Option("--deny", help=f"{FILTER} that is not listed. May be given several times.")
+]
+MinCountOption = Annotated[int, typer.Option(min=0, help="Leave out columns with fewer observed entries.")]
+DiversityOption = Annotated[
+    float, typer.Option(min=0.0, max=0.99, help="From 0, the best columns, towards 1, columns unlike each other.")
+]
 
 
 def recommend(
@@ -17,10 +33,18 @@ def recommend(
     every: Annotated[bool, typer.Option("--all", help="Recommend for all rows.")] = False,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of columns for each row.")] = 10,
     seen: Annotated[bool, typer.Option("--seen", help="Do not leave out observed columns.")] = False,
+    allow: AllowOption = None,
+    deny: DenyOption = None,
+    min_count: MinCountOption = 0,
+    diversity: DiversityOption = 0.0,
+    titles: TitlesOption = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the columns with the highest predictions for rows, without those that were observed."""
+    """List the columns with the highest predictions for rows, without those that were observed.
+
+    Example: lorank recommend model.lorank --row user-0042 -n 5 --deny watched.csv --titles films.csv
+    """
     if bool(row) == every:
         raise typer.BadParameter("give --row, or --all for all rows.")
     import numpy as np
@@ -28,16 +52,72 @@ def recommend(
     import lorank
     from lorank.tables.names import as_model_spells
 
-    fitted = lorank.load(model)
+    fitted = titled(lorank.load(model), titles)
     rows = None if every else as_model_spells(np.array(row), fitted.row_ids)
-    titles = (fitted.columns or ("row", "column"))[:2]
+    filters = {"min_count": min_count, "diversity": diversity, **filters_of(fitted, allow, deny)}
     lines = 0
     with (
         ProgressBar("Recommending", fitted.shape[0] if rows is None else rows.size) as bar,
         answering(output, as_json) as append,
     ):
-        for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance):
-            append({**dict(zip(titles, ranking)), "score": ranking.scores})
+        for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance, **filters):
+            append(list_columns(fitted, ranking))
             lines += ranking.rows.size
     if not lines:
-        say("Every column was seen in these rows; nothing is left to recommend.")
+        say("Every column was seen in these rows, or left out; nothing is left to recommend.")
+
+
+def titled(model: Model, table: Path | None) -> Model:
+    """The model with the titles of a table of columns, if one is given."""
+    if table is None:
+        return model
+    from lorank.tables.names import as_model_spells
+    from lorank.tables.side_tables import read_side_table
+
+    columns = read_side_table(table)
+    first = next(iter(columns))
+    return model.with_titles({**columns, first: as_model_spells(columns[first], model.col_ids)})
+
+
+def list_columns(model: Model, ranking: Any) -> dict[str, Any]:
+    """A ranking as columns of a table: ids under the names of the model's own table, titles, scores."""
+    names = (model.columns or ("row", "column"))[:2]
+    told = model.titles(model.find(ranking.cols, 1), 1) if model.col_titles and ranking.cols.size else {}
+    named = {name if name not in (*names, "score") else f"{name} (title)": texts for name, texts in told.items()}
+    return {**dict(zip(names, ranking)), **named, "score": ranking.scores}
+
+
+def filters_of(model: Model, allow: list[str] | None, deny: list[str] | None) -> dict[str, Any]:
+    """The columns of --allow and --deny: for all rows, or by row where a table has two columns."""
+    return {"allow": _columns_of(model, allow), "deny": _columns_of(model, deny)}
+
+
+def _columns_of(model: Model, given: list[str] | None) -> Any:
+    if not given:
+        return None
+    import numpy as np
+
+    from lorank.errors import InputError
+    from lorank.tables.names import as_model_spells
+    from lorank.tables.side_tables import read_columns
+
+    for_all: list[str] = []
+    by_row: dict[str, list[str]] = {}
+    for word in given:
+        if not Path(word).is_file():
+            for_all.append(word)
+            continue
+        columns = list(read_columns(Path(word)).values())
+        if len(columns) == 1:
+            for_all += columns[0].tolist()
+        elif len(columns) == 2:
+            for row, col in zip(columns[0].tolist(), columns[1].tolist()):
+                by_row.setdefault(row, []).append(col)
+        else:
+            raise InputError(f"{word} should have one column (ids of columns) or two (row and column).")
+    if for_all and by_row:
+        raise InputError("Columns for all rows and columns by row cannot go together; give one kind.")
+    if for_all:
+        return as_model_spells(np.array(for_all), model.col_ids)
+    rows = as_model_spells(np.array(list(by_row)), model.row_ids).tolist()
+    return {row: as_model_spells(np.array(cols), model.col_ids) for row, cols in zip(rows, by_row.values())}

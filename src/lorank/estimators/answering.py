@@ -48,13 +48,13 @@ class ModelEstimator(BaseEstimator):
         """Posterior standard deviation of these entries; with noise, of values that would be observed there."""
         return self._fitted().predict_std(rows, cols, noise)
 
-    def recommend(self, rows: Any = None, n: int = 10, *, seen: bool = False) -> Ranking:
+    def recommend(self, rows: Any = None, n: int = 10, **options: Any) -> Ranking:
         """The n columns with the highest predictions for each row, as one table; see `lorank.recommend`."""
-        return self._fitted().recommend(rows, n, seen=seen)
+        return self._fitted().recommend(rows, n, **options)
 
-    def similar(self, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
-        """Columns that are most like a column (or rows like a row), and the cosines; see `lorank.similar`."""
-        return self._fitted().similar(col=col, row=row, n=n)
+    def similar(self, *, col: Any = None, row: Any = None, n: int = 10, but_not: Any = None) -> tuple[Array, Array]:
+        """Columns that are most like columns (or rows like rows), and the cosines; see `lorank.similar`."""
+        return self._fitted().similar(col=col, row=row, n=n, but_not=but_not)
 
     def complete(self) -> Array:
         """The whole matrix as an m x n array: what was observed as it was, the rest predicted.

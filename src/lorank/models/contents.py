@@ -58,6 +58,8 @@ class Contents:
         Parameters that a file could not hold, and what they were.
     sigma : array or None
         Singular values of W H^T if they are known already; see `singular_values`.
+    row_titles, col_titles : mapping
+        What else is told of rows or columns, such as the titles of films: text by position, by name.
     """
 
     result: Result
@@ -74,6 +76,8 @@ class Contents:
     trials: tuple[Mapping[str, Any], ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
     sigma: Array | None = None
+    row_titles: Mapping[str, Array] = field(default_factory=dict)
+    col_titles: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -162,6 +166,34 @@ class Contents:
         """What the user calls rows (axis 0) or columns (1) at these positions."""
         ids = (self.row_ids, self.col_ids)[axis]
         return positions if ids is None else np.asarray(ids.values[positions])
+
+    def titles(self, positions: Array, axis: int) -> dict[str, Array]:
+        """What is told of rows (axis 0) or columns (1) at these positions, by name."""
+        return {name: texts[positions] for name, texts in (self.row_titles, self.col_titles)[axis].items()}
+
+    def with_titles(self, table: Any, axis: int = 1) -> Self:
+        """The same model with titles of its columns (rows with axis=0), which lists, files and pages then show.
+
+        Parameters
+        ----------
+        table : DataFrame, or mapping of arrays by name
+            A line for each id; its first column has the ids. What it says of others is left out, and ids that it does
+            not have get empty text.
+        """
+        names = list(table.columns) if hasattr(table, "columns") else list(table)
+        if len(names) < 2:
+            raise InputError("A table of titles has a column of ids and at least one more.")
+        columns = [np.asarray(table[name]) for name in names]
+        found = self.find(columns[0], axis, refuse=False)
+        if not (found >= 0).any():
+            raise InputError(f"No id in {names[0]!r} is one of the model's {('rows', 'columns')[axis]}.")
+        texts = {}
+        for name, column in zip(names[1:], columns[1:]):
+            # Of unequal length, so that one long text does not make all of them long.
+            text = np.full(self.shape[axis], "", dtype=object)
+            text[found[found >= 0]] = ["" if cell is None or cell != cell else str(cell) for cell in column[found >= 0]]
+            texts[str(name)] = text
+        return replace(self, row_titles=texts) if axis == 0 else replace(self, col_titles=texts)
 
     def loaded(self) -> Self:
         """The same model with all of it in memory; itself if it is there already, refused if it does not fit.

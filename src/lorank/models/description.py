@@ -13,7 +13,7 @@ import lorank
 from lorank import losses, registry
 from lorank.models.contents import Contents
 from lorank.models.intervals import Calibration
-from lorank.models.packing import pack_side, unpack_side
+from lorank.models.packing import pack_side, pack_text, unpack_side, unpack_text
 from lorank.models.setting import Setting
 from lorank.solvers.result import History, Status
 from lorank.types import Array
@@ -37,6 +37,11 @@ def describe(model: Contents, arrays: dict[str, Array]) -> dict[str, Any]:
         # Seven digits are plenty for the width of a range.
         arrays |= {f"calibration.{part}": np.asarray(getattr(calibration, part), np.float32) for part in CALIBRATION}
     params, objects, lost = _parameters(model, arrays)
+    titles = {}
+    for side, told in (("row", model.row_titles), ("col", model.col_titles)):
+        titles[side] = list(told)
+        for number, texts in enumerate(told.values()):
+            pack_text([str(text) for text in texts], f"{side}_titles.{number}", arrays)
     return {
         "written_by": f"lorank {lorank.__version__}",
         "params": params,
@@ -50,6 +55,7 @@ def describe(model: Contents, arrays: dict[str, Array]) -> dict[str, Any]:
         "calibration": None if calibration is None else int(calibration.count),
         "trials": [{name: plain(value) for name, value in trial.items()} for trial in model.trials],
         "columns": model.columns,
+        "titles": titles,
         "result": {
             "objective": float(result.objective),
             "status": result.status.name,
@@ -83,7 +89,15 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
             side = OLDER.get(name, name)
             params[side] = unpack_side(value, name, arrays, shape[SIDES.index(side)])
     columns, extent = about["columns"], about["range"]
+    titles: dict[str, dict[str, Array]] = {}
+    for side, size in zip(("row", "col"), shape):
+        # Files that were written before have none.
+        titles[f"{side}_titles"] = {
+            str(name): unpack_text(f"{side}_titles.{number}", arrays, size)
+            for number, name in enumerate(about.get("titles", {}).get(side, ()))
+        }
     return {
+        **titles,
         "setting": Setting(**about["setting"]),
         "params": params,
         "entries": int(about["entries"]),

@@ -59,6 +59,8 @@ def fold_in(model: M, X_new: Any, axis: int) -> M:
         entries=observations.nnz,
         calibration=model.calibration and model.calibration.for_new(axis, factors.shape[axis]),
         sigma=None,
+        row_titles=model.row_titles if axis == 1 else {},
+        col_titles=model.col_titles if axis == 0 else {},
     )
 
 

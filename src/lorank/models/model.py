@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -103,21 +103,17 @@ class Model(Contents):
         left, right = self._positions(rows, cols, "error")
         return self.posterior.std(left, right, noise, Workers(self.n_jobs))
 
-    def recommend(
-        self, rows: Any = None, n: int = 10, *, seen: bool = False, advance: Callable[[int], None] | None = None
-    ) -> recommending.Ranking:
+    def recommend(self, rows: Any = None, n: int = 10, **options: Any) -> recommending.Ranking:
         """The n columns with the highest predictions for each row, as one table; see `lorank.recommend`."""
-        return recommending.recommend(self, rows, n, seen=seen, advance=advance)
+        return recommending.recommend(self, rows, n, **options)
 
-    def rankings(
-        self, rows: Any = None, n: int = 10, *, seen: bool = False, advance: Callable[[int], None] | None = None
-    ) -> Iterator[recommending.Ranking]:
+    def rankings(self, rows: Any = None, n: int = 10, **options: Any) -> Iterator[recommending.Ranking]:
         """The same table for one block of rows after another, for answers that are larger than memory."""
-        return recommending.rankings(self, rows, n, seen=seen, advance=advance)
+        return recommending.rankings(self, rows, n, **options)
 
-    def similar(self, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
-        """Columns that are most like a column (or rows like a row), and the cosines; see `lorank.similar`."""
-        return recommending.similar(self, col=col, row=row, n=n)
+    def similar(self, *, col: Any = None, row: Any = None, n: int = 10, but_not: Any = None) -> tuple[Array, Array]:
+        """Columns that are most like columns (or rows like rows), and the cosines; see `lorank.similar`."""
+        return recommending.similar(self, col=col, row=row, n=n, but_not=but_not)
 
     def complete(self) -> Array:
         """The whole matrix as an m x n array: what was observed as it was, if that was kept, and the rest predicted.

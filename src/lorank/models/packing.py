@@ -42,24 +42,23 @@ def pack_ids(values: Array, name: str, arrays: dict[str, Array]) -> str:
     if kind == "M":
         arrays[name] = values.view(np.int64)
         return values.dtype.str
-    texts = [str(value) for value in values] if kind == "U" else [_tagged(value) for value in values]
+    pack_text([str(value) for value in values] if kind == "U" else [_tagged(value) for value in values], name, arrays)
+    return "text" if kind == "U" else "tagged"
+
+
+def pack_text(texts: list[str], name: str, arrays: dict[str, Array]) -> None:
+    """Put texts into `arrays`: their UTF-8 bytes in a row, and where each ends."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
     arrays[f"{name}.ends"] = _small(np.cumsum([len(text) for text in encoded], dtype=np.int64))
-    return "text" if kind == "U" else "tagged"
 
 
 def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Array:
     """The ids that `pack_ids` put away."""
     if kind in ("text", "tagged"):
-        ends = arrays[f"{name}.ends"].astype(np.int64)
-        starts = np.concatenate([[0], ends[:-1]])
-        data = arrays[name].tobytes()
-        if ends.size and (ends[-1] != len(data) or (ends < starts).any()):
-            raise ValueError("its ids are damaged")
-        texts = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+        texts = unpack_text(name, arrays, size)
         if kind == "text":
-            ids = np.array(texts, str)
+            ids = texts.astype(str)
         else:
             ids = np.empty(len(texts), object)
             ids[:] = [_TAGS[text[0]][2](text[1:]) for text in texts]
@@ -72,6 +71,18 @@ def unpack_ids(kind: str, name: str, arrays: dict[str, Array], size: int) -> Arr
     if ids.shape != (size,):
         raise ValueError(f"it has {ids.size} ids for {size} rows or columns")
     return ids
+
+
+def unpack_text(name: str, arrays: dict[str, Array], size: int) -> Array:
+    """The texts that `pack_text` put away, as objects: one long text does not make all of them long."""
+    ends = arrays[f"{name}.ends"].astype(np.int64)
+    starts = np.concatenate([[0], ends[:-1]])
+    data = arrays[name].tobytes()
+    if ends.shape != (size,) or (size and ends[-1] != len(data)) or (ends < starts).any():
+        raise ValueError("its ids or titles are damaged")
+    texts = np.empty(size, object)
+    texts[:] = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in zip(starts, ends)]
+    return texts
 
 
 def _tagged(value: Any) -> str:

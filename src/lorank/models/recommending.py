@@ -9,11 +9,14 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.models.contents import Contents, contents_of
+from lorank.models.filters import CANDIDATES, LEAST_CANDIDATES, Filters, diverse
+from lorank.results_table import Table
 from lorank.types import Array
 
 # Rows are compared with so many columns at a time, in blocks of about so many scores; and the rows of a block may have
 # so many seen entries: 32 MB each in float64.
 TILE, BLOCK, SEEN_AT_ONCE = 1 << 14, 1 << 22, 1 << 22
+NO_FILTERS = Filters()
 
 
 class Ranking(NamedTuple):
@@ -23,6 +26,18 @@ class Ranking(NamedTuple):
     cols: Array
     scores: Array
 
+    def table(self) -> Table:
+        """A table that prints, with one line for each row and column."""
+        columns = (part.tolist() for part in self)
+        return Table([dict(zip(("row", "column", "score"), line)) for line in zip(*columns)])
+
+    def to_frame(self) -> Any:
+        """As a pandas DataFrame (needs pandas)."""
+        return self.table().to_frame()
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
 
 def recommend(
     model: Any,
@@ -30,6 +45,10 @@ def recommend(
     n: int = 10,
     *,
     seen: bool = False,
+    allow: Any = None,
+    deny: Any = None,
+    min_count: int = 0,
+    diversity: float = 0.0,
     advance: Callable[[int], None] | None = None,
 ) -> Ranking:
     """The n columns with the highest predictions for each row, as one table.
@@ -41,6 +60,12 @@ def recommend(
     n : how many for each row; fewer where not so many are left
     seen : bool
         Whether columns that were observed in a row may be recommended to it again.
+    allow, deny : columns, or a mapping from a row to columns, optional
+        Only these columns are listed, or none of these.
+    min_count : int
+        Columns with fewer observed entries are left out.
+    diversity : float
+        From 0, the best columns, towards 1, columns that are unlike each other (`lorank.models.filters.diverse`).
     advance : called with the number of rows just done.
 
     Notes
@@ -48,7 +73,8 @@ def recommend(
     Rows are done in blocks and columns in tiles: W_block H_tile^T is formed, what was seen is taken out, and the n best
     so far are selected, in O(columns * (rank + 1)) a row and memory that does not grow with rows or columns.
     """
-    parts = list(rankings(model, rows, n, seen=seen, advance=advance))
+    options = {"allow": allow, "deny": deny, "min_count": min_count, "diversity": diversity}
+    parts = list(rankings(model, rows, n, seen=seen, advance=advance, **options))
     return Ranking(*(np.concatenate(column) for column in zip(*parts)))
 
 
@@ -58,23 +84,48 @@ def rankings(
     n: int = 10,
     *,
     seen: bool = False,
+    allow: Any = None,
+    deny: Any = None,
+    min_count: int = 0,
+    diversity: float = 0.0,
     advance: Callable[[int], None] | None = None,
 ) -> Iterator[Ranking]:
     """The tables of `recommend` for one block of rows after another, for answers that are larger than memory."""
     contents = contents_of(model)
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
+    if not 0 <= diversity < 1:
+        raise InputError(f"diversity must be at least 0 and less than 1; got {diversity!r}.")
     positions = range(contents.shape[0]) if rows is None else contents.find(rows, 0)
     if not len(positions):
         raise InputError("Give at least one row to recommend for.")
-    for block, scores, best in top_columns(contents, positions, n, seen, advance):
+    filters = Filters.of(contents, allow, deny, min_count)
+    wide = max(CANDIDATES * n, LEAST_CANDIDATES) if diversity else n
+    for block, scores, best in top_columns(contents, positions, wide, seen, advance, filters):
+        if diversity:
+            scores, best = _spread(contents, scores, best, n, diversity)
         there = np.isfinite(scores)
         found = np.repeat(block, there.sum(axis=1))
         yield Ranking(contents.names(found, 0), contents.names(best[there], 1), scores[there])
 
 
+def _spread(model: Contents, scores: Array, best: Array, n: int, diversity: float) -> tuple[Array, Array]:
+    """Of each row's candidates, n that are unlike each other."""
+    shape = len(scores), min(n, scores.shape[1])
+    chosen_scores, chosen = np.full(shape, -np.inf, scores.dtype), np.zeros(shape, best.dtype)
+    for line, (own, columns) in enumerate(zip(scores, best)):
+        places = diverse(own, np.asarray(model.factors.right[columns])[:, : model.factors.k], n, diversity)
+        chosen_scores[line, : places.size], chosen[line, : places.size] = own[places], columns[places]
+    return chosen_scores, chosen
+
+
 def top_columns(
-    model: Contents, positions: Array | range, n: int, seen: bool, advance: Callable[[int], None] | None = None
+    model: Contents,
+    positions: Array | range,
+    n: int,
+    seen: bool,
+    advance: Callable[[int], None] | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> Iterator[tuple[Array, Array, Array]]:
     """For one block of rows after another: their positions, and scores and columns of each row's n best, best first.
 
@@ -88,11 +139,11 @@ def top_columns(
     n = min(n, model.shape[1])
     size = max(1, BLOCK // min(model.shape[1], TILE))
     for start in range(0, len(positions), size):
-        yield from _block(model, np.asarray(positions[start : start + size]), n, seen, advance)
+        yield from _block(model, np.asarray(positions[start : start + size]), n, seen, advance, filters)
 
 
 def _block(
-    model: Contents, block: Array, n: int, seen: bool, advance: Callable[[int], None] | None
+    model: Contents, block: Array, n: int, seen: bool, advance: Callable[[int], None] | None, filters: Filters
 ) -> Iterator[tuple[Array, Array, Array]]:
     """The best of a block of rows, in halves where they have too many entries."""
     taken = None
@@ -101,10 +152,10 @@ def _block(
         starts, counts = pointers[block], pointers[block + 1] - pointers[block]
         if counts.sum() > SEEN_AT_ONCE and block.size > 1:
             for half in np.array_split(block, 2):
-                yield from _block(model, half, n, seen, advance)
+                yield from _block(model, half, n, seen, advance, filters)
             return
         taken = np.repeat(np.arange(block.size), counts), model.observations.by_row.indices[_runs(starts, counts)]
-    yield block, *_best(model, block, n, taken)
+    yield block, *_best(model, block, n, taken, filters)
     if advance is not None:
         advance(block.size)
 
@@ -126,37 +177,48 @@ def was_seen(model: Contents, rows: Array, cols: Array) -> Array:
     return found
 
 
-def similar(model: Any, *, col: Any = None, row: Any = None, n: int = 10) -> tuple[Array, Array]:
-    """Columns that are most like a column (or rows like a row), and how much: the cosine of their factors.
+def similar(model: Any, *, col: Any = None, row: Any = None, n: int = 10, but_not: Any = None) -> tuple[Array, Array]:
+    """Columns that are most like a column or several (or rows like rows), and how much: the cosine of their factors.
 
     In the balanced frame, W^T W = H^T H = diag(sigma), a direction weighs sqrt(sigma) in a factor: directions that
-    matter little in X matter little here.
+    matter little in X matter little here. Several are asked for by the mean of their directions, from which that of
+    those in `but_not` is taken off; neither are listed.
     """
     contents = contents_of(model)
     if (row is None) == (col is None):
         raise InputError("Give either a row or a column to find its like.")
     if n < 1:
         raise InputError(f"n must be at least 1; got {n}.")
-    axis, name = (0, row) if row is not None else (1, col)
+    axis, given = (0, row) if row is not None else (1, col)
     factors = contents.factors if axis == 0 else contents.factors.transposed()
-    position, k = int(contents.find([name], axis)[0]), factors.k
-    own = factors.left[np.array([position])][0, :k]
+    named = [given] if np.ndim(given) == 0 else list(given)
+    others = [] if but_not is None else [but_not] if np.ndim(but_not) == 0 else list(but_not)
+    if not named:
+        raise InputError("Give at least one row or column to find its like.")
+    asked, k = contents.find(named + others, axis), factors.k
+    lines = factors.left[asked][:, :k]
+    lengths = np.linalg.norm(lines, axis=1)
+    if not lengths.all():
+        unknown = (named + others)[int(np.argmin(lengths))]
+        raise InputError(f"Nothing is known of {('row', 'column')[axis]} {unknown!r}: its factor is zero.")
+    lines = lines / lengths[:, None]
+    own = lines[: len(named)].mean(axis=0) - (lines[len(named) :].mean(axis=0) if others else 0)
     length = np.linalg.norm(own)
     if length == 0:
-        raise InputError(f"Nothing is known of {('row', 'column')[axis]} {name!r}: its factor is zero.")
+        raise InputError("What is asked for and what is not wanted are alike: nothing is left to look for.")
     best = _none(1, factors.dtype)
-    n = min(n, contents.shape[axis] - 1)
+    n = min(n, contents.shape[axis] - np.unique(asked).size)
     for start in range(0, contents.shape[axis] if n else 0, TILE):
-        lines = factors.left[start : start + TILE][:, :k]
-        lengths = np.linalg.norm(lines, axis=1)
-        cosine = lines @ own / np.maximum(lengths * length, np.finfo(factors.dtype).tiny)
-        if start <= position < start + TILE:
-            cosine[position - start] = -np.inf
+        tile = factors.left[start : start + TILE][:, :k]
+        cosine = tile @ own / np.maximum(np.linalg.norm(tile, axis=1) * length, np.finfo(factors.dtype).tiny)
+        cosine[asked[(asked >= start) & (asked < start + TILE)] - start] = -np.inf
         best = _better(best, cosine[None, :], start, n)
     return contents.names(best[1][0], axis), best[0][0]
 
 
-def _best(model: Contents, block: Array, n: int, taken: tuple[Array, Array] | None) -> tuple[Array, Array]:
+def _best(
+    model: Contents, block: Array, n: int, taken: tuple[Array, Array] | None, filters: Filters
+) -> tuple[Array, Array]:
     """Scores and columns of the n best of each row of a block; `taken` are rows of the block and columns left out."""
     factors, columns = model.factors, model.shape[1]
     width = factors.k + factors.biased
@@ -176,6 +238,7 @@ def _best(model: Contents, block: Array, n: int, taken: tuple[Array, Array] | No
             if columns > TILE:
                 span = slice(*np.searchsorted(taken[1], (start, start + TILE)).tolist())
             scores[taken[0][span], taken[1][span] - start] = -np.inf
+        filters.apply(scores, block, start)
         best = _better(best, scores, start, n)
     return best[0] + np.reshape(rest, (-1, 1)), best[1]
 

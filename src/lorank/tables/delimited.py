@@ -90,6 +90,17 @@ class DelimitedFile:
                     self.explain(types, odd_row)
                     raise InputError(f"{self.path} cannot be read as a table: {error}.") from None
 
+    def records(self) -> Iterator[list[str]]:
+        """The fields of one row after another, as text: for small tables."""
+        with self._opened() as file:
+            rows = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=self._parsed)
+            for fields in rows:
+                if rows.line_num <= self.skip or not fields:
+                    continue
+                if len(fields) != len(self.columns):
+                    self.explain({})
+                yield self.original(fields)
+
     def explain(self, types: Types, odd_row: OddRow | None = None) -> None:
         """Raise the error of the first line that is wrong, with its number."""
         width, number, row = len(self.columns), 0, 0

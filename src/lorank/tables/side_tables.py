@@ -1,0 +1,55 @@
+"""Tables about rows or columns: a line for each id, such as the titles of films or the ages of users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.tables.delimited import sniff
+from lorank.tables.names import position_of
+from lorank.tables.parquet import SUFFIXES, open_parquet
+from lorank.types import Array
+
+
+def read_side_table(
+    path: str | Path, ids: str | None = None, delimiter: str | None = None, header: bool | None = None
+) -> dict[str, Array]:
+    """The columns of a table by name, that of the ids first: text of delimited files, Parquet's own types.
+
+    Parameters
+    ----------
+    path : delimited text, also compressed, or Parquet
+    ids : name of the column that holds the ids; the first one if not given.
+    delimiter, header : as for long tables; found out if not given.
+    """
+    path = Path(path)
+    columns = read_columns(path, delimiter, header)
+    names = list(columns)
+    first = names[position_of(ids, names, path)] if ids is not None else names[0]
+    if len(names) < 2:
+        raise InputError(f"{path} has one column, {first!r}; beside the ids it needs at least one more.")
+    known, counts = np.unique(columns[first].astype(str), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"{path} has the id {known[counts > 1].tolist()[0]!r} more than once; keep one line of it.")
+    return {first: columns[first], **{name: columns[name] for name in names if name != first}}
+
+
+def read_columns(path: Path, delimiter: str | None = None, header: bool | None = None) -> dict[str, Array]:
+    """All columns of a table by name."""
+    return _parquet(path) if path.suffix.lower() in SUFFIXES else _delimited(path, delimiter, header)
+
+
+def _delimited(path: Path, delimiter: str | None, header: bool | None) -> dict[str, Array]:
+    file = sniff(path, delimiter, header)
+    lines = list(file.records())
+    if not lines:
+        raise InputError(f"{path} has a header and no lines.")
+    return {name: np.array(part, str) for name, part in zip(file.columns, zip(*lines))}
+
+
+def _parquet(path: Path) -> dict[str, Array]:
+    table: Any = open_parquet(path).read()
+    return {name: column.to_numpy(zero_copy_only=False) for name, column in zip(table.column_names, table.columns)}
