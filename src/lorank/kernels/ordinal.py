@@ -29,8 +29,8 @@ def truncated_normal(low, high, u):
 
 
 @kernel
-def draw_latent(pointers, cols, levels, x, own, roots, cuts, key, stream, out, lo, hi):
-    """z of every entry of the rows lo..hi given x and the cuts; the noise's precision is own_i roots_j^2."""
+def draw_latent(pointers, cols, weights, levels, x, own, roots, cuts, key, stream, out, lo, hi):
+    """z of every entry of the rows lo..hi given x and the cuts; the noise's precision is own_i roots_j^2 weights_t."""
     top = cuts.size
     four = uniforms(key, stream, pointers[lo] // 4, 0)
     for i in range(lo, hi):
@@ -38,6 +38,8 @@ def draw_latent(pointers, cols, levels, x, own, roots, cuts, key, stream, out, l
             if t % 4 == 0:
                 four = uniforms(key, stream, t // 4, 0)
             root = math.sqrt(own[i]) * roots[cols[t]]
+            if weights is not None:
+                root *= math.sqrt(weights[t])
             level = levels[t]
             low = (cuts[level - 1] - x[t]) * root if level > 0 else -np.inf
             high = (cuts[level] - x[t]) * root if level < top else np.inf
@@ -45,7 +47,7 @@ def draw_latent(pointers, cols, levels, x, own, roots, cuts, key, stream, out, l
 
 
 @kernel
-def cut_terms(rows, cols, levels, x, own, roots, cuts, out, lo, hi):
+def cut_terms(rows, cols, weights, levels, x, own, roots, cuts, out, lo, hi):
     """out_b = log likelihood of the cuts over block b of the entries, z integrated out; gradient and Hessian behind it.
 
     out (blocks, 1 + 3 c), c cuts: value, gradient (c), Hessian's diagonal (c) and that beside it (c, last unused).
@@ -57,6 +59,8 @@ def cut_terms(rows, cols, levels, x, own, roots, cuts, out, lo, hi):
         value, product = 0.0, 1.0
         for t in range(b * LEVEL_BLOCK, min((b + 1) * LEVEL_BLOCK, x.size)):
             root = math.sqrt(own[rows[t]]) * roots[cols[t]]
+            if weights is not None:
+                root *= math.sqrt(weights[t])
             level = levels[t]
             low = (cuts[level - 1] - x[t]) * root if level > 0 else -np.inf
             high = (cuts[level] - x[t]) * root if level < top else np.inf

@@ -1,5 +1,7 @@
 """Gibbs sampling: a draw of every line given the other side, and the spread of predictions over draws."""
 
+import math
+
 import numpy as np
 
 from lorank.kernels.compiling import kernel
@@ -17,8 +19,11 @@ from lorank.kernels.simd import LANES, add, fma, load, multiply, splat, store, t
 
 
 @kernel
-def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i, block, gram):
-    """gram = Gram of [F_i, o_i], observation j multiplied by roots_j: its last row holds F_i' V o_i and o_i' V o_i."""
+def _weighted_gram(pointers, indices, values, weights, other, roots, k, biased, offset, i, block, gram):
+    """gram = Gram of [F_i, o_i], observation j multiplied by roots_j and the root of its weight.
+
+    Its last row holds F_i' V o_i and o_i' V o_i.
+    """
     p = k + 1 if biased else k
     q = other.shape[1]
     far = other.size >= FAR
@@ -31,6 +36,8 @@ def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i
                 look_ahead(other, indices, at + t)
             j = np.int64(indices[at + t])
             root = roots[j]
+            if weights is not None:
+                root *= math.sqrt(weights[at + t])
             factor = splat(root)
             for a in range(0, q, LANES):
                 store(block, t * q + a, multiply(factor, load(other, j * q + a)))
@@ -69,6 +76,7 @@ def draw_lines(
     pointers,
     indices,
     values,
+    weights,
     other,
     k,
     biased,
@@ -88,10 +96,11 @@ def draw_lines(
 ):
     """Draw line i from its posterior: precision A = c_i F_i' V F_i + ridge, mean A^-1 (c_i F_i' V o_i + pull_i).
 
-    own (lines,) holds c_i and roots (lines of the other side,) the roots of V's diagonal: the noise's precision at
-    (i, j) is c_i V_jj / size^2. ridge (p, p) and pull (lines, p), p = k + biased, are multiplied by size^2 already.
-    Normal numbers are named by (key, stream, i). With A = L L', mean_i = L^-T y and out_i = L^-T (y + size e),
-    y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the squared residuals at out_i, weighted by V.
+    own (lines,) holds c_i, roots (lines of the other side,) the roots of d_j, and weights omega_ij for each value (None
+    where all are 1): V_jj = d_j omega_ij, and the noise's precision at (i, j) is c_i V_jj / size^2. ridge (p, p) and
+    pull (lines, p), p = k + biased, are multiplied by size^2 already. Normal numbers are named by (key, stream, i).
+    With A = L L', mean_i = L^-T y and out_i = L^-T (y + size e), y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the
+    squared residuals at out_i, weighted by V.
     """
     p = k + 1 if biased else k
     q = other.shape[1]
@@ -106,7 +115,7 @@ def draw_lines(
         for lane in range(lanes):
             i = first + lane
             gram, c = grams[lane], own[i]
-            _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i, block, gram)
+            _weighted_gram(pointers, indices, values, weights, other, roots, k, biased, offset, i, block, gram)
             for a in range(p):
                 for b in range(a + 1):
                     system[(a * p + b) * LANES + lane] = c * gram[a, b] + ridge[a, b]

@@ -1,8 +1,8 @@
 """The Markov chain: one sweep of draws, each from its conditional distribution.
 
-    o_ij ~ N(x_ij, 1 / (alpha c_i d_j)),  x_ij = offset + a_i + b_j + <w_i, h_j>
+    o_ij ~ N(x_ij, 1 / (alpha c_i d_j omega_ij)),  x_ij = offset + a_i + b_j + <w_i, h_j>,  omega the given weights or 1
     (w_i, a_i) and (h_j, b_j) as in `hyper`, c_i and d_j as in `noise`
-    or, for values on a scale, o_ij = level of z_ij ~ N(x_ij, 1 / (alpha c_i d_j)) between cuts (`levels`)
+    or, for values on a scale, o_ij = level of z_ij ~ N(x_ij, 1 / (alpha c_i d_j omega_ij)) between cuts (`levels`)
 
 A chain starts at the offsets of empirical Bayes and with factors that explain START of the noise's variance. Starting
 elsewhere, a direction may take the place of the offsets with random signs, or stay at zero for hundreds of sweeps. For
@@ -86,7 +86,7 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     """A chain before its first sweep, at given factors or at offsets and random ones, with room for `kept` draws."""
     observations, k, biased = problem.observations, problem.rank, problem.biased
     dtype, values = observations.dtype, observations.values.astype(np.float64)
-    scale = float(np.mean((values - (values.mean() if biased else 0.0)) ** 2)) or 1.0
+    scale = float(np.average((values - biased * observations.mean) ** 2, weights=observations.weights)) or 1.0
     deviations = np.zeros((2, k + biased))
     if factors is None:
         offsets = empirical_bayes_offsets(observations, workers=problem.workers) if biased else None
@@ -183,7 +183,7 @@ class Sampler:
         self.problem.workers.run(
             kernels.draw_lines,
             lines.pointers,
-            *(lines.pointers, lines.indices, lines.values, factors.right, self.k, self.problem.biased),
+            *(*lines.arrays, factors.right, self.k, self.problem.biased),
             *(dtype.type(factors.offset), side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype)),
             *(ridge.astype(dtype), pull, dtype.type(precision**-0.5)),
             *(np.uint64(self.seed), 4 * t + transposed, mean, out, loss),

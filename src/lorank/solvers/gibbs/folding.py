@@ -65,7 +65,7 @@ def _regress(
     workers.run(
         kernels.draw_lines,
         lines.pointers,
-        *(lines.pointers, lines.indices, lines.values, factors.right, k, factors.biased, dtype.type(0)),
+        *(*lines.arrays, factors.right, k, factors.biased, dtype.type(0)),
         *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
         *(np.tile((ridge @ centre).astype(dtype), (count, 1)), dtype.type(np.sqrt(usual))),
         *(np.uint64(0), s, mean, out, np.empty(count)),
