@@ -35,6 +35,7 @@ LAYERS = [
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 # Loaded only where they are used, never by `import lorank` or by fitting.
 HEAVY = {"matplotlib", "ray", "xarray", "polars", "pandas", "typer", "rich", "narwhals", "pyarrow", "safetensors"}
+HEAVY |= {"starlette", "uvicorn"}
 
 
 def imports(path: Path) -> dict[str, int]:

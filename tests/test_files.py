@@ -12,9 +12,9 @@ import zlib
 import numpy as np
 import pytest
 
-from lorank import files
 from lorank.errors import InputError
 from lorank.files import cache_folder, crc32, kind_of, open_input, replacing, replacing_folder, sha256, write_bytes
+from lorank.files import writing as files
 
 
 def names(folder):
@@ -118,11 +118,11 @@ def test_content_is_on_disk_before_it_is_renamed(tmp_path, monkeypatch):
 def test_a_folder_is_replaced_whole(tmp_path):
     target = tmp_path / "model"
     for content in ("old", "new"):
-        with replacing_folder(target) as beside:
+        with replacing_folder(target, lambda folder: None) as beside:
             (beside / content).write_text(content)
     assert names(target) == ["new"]
     assert names(tmp_path) == ["model"]
-    with pytest.raises(RuntimeError), replacing_folder(target) as beside:  # noqa: PT012
+    with pytest.raises(RuntimeError), replacing_folder(target, lambda folder: None) as beside:  # noqa: PT012
         (beside / "half").write_text("")
         raise RuntimeError
     assert names(target) == ["new"]
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_replaced_comes_back(tmp_path, monkeypatch):
         rename(source, to)
 
     monkeypatch.setattr(files.os, "replace", refuse)
-    with pytest.raises(InputError, match="Input/output error"), replacing_folder(target) as beside:
+    with pytest.raises(InputError, match="Input/output error"), replacing_folder(target, lambda folder: None) as beside:
         (beside / "new").write_text("")
     assert names(target) == ["old"]
     assert names(tmp_path) == ["model"]

@@ -26,7 +26,7 @@ def test_markdown():
         "| method | error | trials | parameters |",
         "|---|---:|---:|---|",
         r"| a\|b | 0.1235 | 7 | lam=0.5, rank=3 |",
-        "| <c & d> |  | 12 |  |",
+        "| &lt;c &amp; d> |  | 12 |  |",
     ]
 
 

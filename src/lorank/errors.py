@@ -1,4 +1,4 @@
-"""What lorank raises when it is asked for something that cannot be done."""
+"""What lorank raises when it is asked for something that cannot be done, and text that is safe to show."""
 
 
 class InputError(ValueError):
@@ -11,3 +11,11 @@ class DuplicateError(InputError):
 
 class MemoryLimitError(MemoryError):
     """A result that would not fit in memory; the message says how large it would be."""
+
+
+def printable(text: str) -> str:
+    """Text for a terminal, in which control characters and marks that turn the direction of writing are spelled out.
+
+    Ids and model files come from others: an escape sequence in them could repaint the screen, or worse.
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -9,6 +9,8 @@ import threading
 import time
 from typing import Any, Self
 
+from lorank.errors import printable
+
 # Seconds before the line comes up, for what is quick, and between two drawings of it.
 PATIENCE, PACE = 1.0, 0.2
 WIDTH = 30
@@ -85,7 +87,7 @@ class ProgressBar:
             full = round(WIDTH * min(self.done / self.total, 1.0))
             clock = f"[{'#' * full}{'.' * (WIDTH - full)}] {clock}"
         left = self.left
-        return f"{self.text}  {clock}" + ("" if left is None else f", about {clock_time(left)} left")
+        return f"{printable(self.text)}  {clock}" + ("" if left is None else f", about {clock_time(left)} left")
 
     def _keep_drawing(self) -> None:
         wait = PATIENCE

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Self
+
+from lorank.errors import printable
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Table:
         return pd.DataFrame([{name: _plain(value) for name, value in row.items()} for row in self.rows])
 
     def __str__(self) -> str:
-        cells = [self.columns] + [[_text(value) for value in row.values()] for row in self.rows]
+        texts = [self.columns] + [[_text(value) for value in row.values()] for row in self.rows]
+        cells = [[printable(text) for text in line] for line in texts]
         widths = [max(len(line[at]) for line in cells) for at in range(len(self.columns))]
         numbers = self._numbers
         lines = [
@@ -81,10 +85,10 @@ class Table:
 
     def to_markdown(self) -> str:
         """As Markdown, the best cells bold; without the title."""
-        lines = ["| " + " | ".join(self.columns) + " |"]
+        lines = ["| " + " | ".join(map(_markdown, self.columns)) + " |"]
         lines.append("|" + "|".join("---:" if number else "---" for number in self._numbers) + "|")
         for row in self.rows:
-            cells = (_text(value).replace("|", "\\|") for value in row.values())
+            cells = (_markdown(_text(value)) for value in row.values())
             marked = (f"**{cell}**" if _best(value) and cell else cell for cell, value in zip(cells, row.values()))
             lines.append("| " + " | ".join(marked) + " |")
         return "\n".join(lines)
@@ -146,6 +150,12 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={_text(part)}" for name, part in value.items())
     return str(value)
+
+
+def _markdown(text: str) -> str:
+    """Text as Markdown shows it as it is: a name may hold tags, links, or the bars of a table."""
+    plain = re.sub(r"([\\`*_\[\]|])", r"\\\1", printable(text))
+    return plain.replace("&", "&amp;").replace("<", "&lt;")
 
 
 _LATEX = str.maketrans(

@@ -62,7 +62,26 @@ def test_stations_in_and_out(stations):
         known = ~np.isnan(data["tas"].values)
         assert np.array_equal(filled["tas"].values[known], data["tas"].values[known])
         assert np.sqrt(np.mean((filled["tas"].values - truth)[24:] ** 2)) < 0.5
-        assert filled["tas_error"].dims == ("station",)
+        assert filled["tas_error"].dims == ("station", "time")
+        assert (filled["tas_error"].values[known] == 0).all()
+
+
+def test_covariates_are_named(stations):
+    data, truth = stations
+    height = np.random.default_rng(5).uniform(0, 3, 30)
+    data = data.assign(tas=data["tas"] - 6.0 * xr.DataArray(height, dims="station"), elevation=("station", height))
+    data.to_netcdf("high.nc", engine="h5netcdf")
+    errors = []
+    for words in ([], ["--covariate", "elevation"]):
+        code, _, err = run("complete", "high.nc", "-o", "filled.nc", "--variable", "tas", *words, *GIVEN)
+        assert code == 0, err
+        with xr.open_dataset("filled.nc", engine="h5netcdf") as filled:
+            assert "elevation" in filled.data_vars
+            miss = filled["tas"].values - (truth - 6.0 * height[:, None])
+            errors.append(np.sqrt(np.mean(miss[24:] ** 2)))
+    assert errors[1] < 1 < 3 < errors[0]
+    words = ["complete", "high.nc", "-o", "filled.nc", "--variable", "tas"]
+    assert "no coordinate 'depth'" in fails(*words, "--covariate", "depth", *GIVEN)
 
 
 def test_variables_and_coordinates_by_other_names(stations):
@@ -111,12 +130,12 @@ def test_bad_files_give_one_sentence(stations):
     )
     assert "Places 0 and 1 have the same coordinates" in refused(twice)
     assert "No place has a single value" in refused(data.assign(tas=data["tas"] * np.nan))
-    assert "needs the date of each" in refused(data.assign_coords(time=np.arange(36)))
+    assert "needs the date of each" in refused(data.assign_coords(time=np.arange(36)), "--normalisation", "anomalies")
     assert "let the name of filled.csv end in .nc" in fails("complete", "stations.nc", "-o", "filled.csv")
     assert "Unknown normalisation" in fails("complete", "stations.nc", "-o", "filled.nc", "--normalisation", "x")
     with open("noise.nc", "wb") as file:
         file.write(b"this is not NetCDF")
-    assert "noise.nc cannot be read as NetCDF" in fails("complete", "noise.nc", "-o", "filled.nc")
+    assert "noise.nc is damaged or not NetCDF" in fails("complete", "noise.nc", "-o", "filled.nc")
     assert not list(Path().glob("*filled*"))
 
 

@@ -55,6 +55,20 @@ def lines(csv_text):
     return [line.split(",") for line in csv_text.splitlines()]
 
 
+def test_an_older_model_is_replaced_and_nothing_else(run, tmp_path):
+    for _ in range(2):
+        run("fit", "data", "--out-of-core", *EXPLICIT, "-o", "model")
+    Path("model/notes.txt").write_text("mine")
+    _, err = run("fit", "data", "--out-of-core", *EXPLICIT, "-o", "model", code=1)
+    assert "also notes.txt, which is not part of it" in err
+    Path("webapp").mkdir()
+    Path("webapp/manifest.json").write_text("{}")
+    _, err = run("fit", "data", "--out-of-core", *EXPLICIT, "-o", "webapp", code=1)
+    assert "webapp exists and is not a lorank model" in err
+    assert Path("webapp/manifest.json").read_text() == "{}"
+    assert not list(tmp_path.glob(".*.part"))
+
+
 def test_one_file_and_shards_answer_alike(run):
     out, err = run("fit", "data", "--out-of-core", *EXPLICIT, "--validation", "0.1", "--json")
     facts = json.loads(out)

@@ -32,7 +32,7 @@ def test_columns_are_denied_allowed_and_titled(run, model, tmp_path):
     assert float(first["score"]) > 0
     diverse = listed(run, "-n", "5", "--diversity", "0.9")
     assert [line["film"] for line in diverse] != plain[:5]
-    code, out, _ = run("recommend", "model.lorank", "--row", "user-0042", "-n", "1", "--titles", "films.csv", "--json")
+    _, out, _ = run("recommend", "model.lorank", "--row", "user-0042", "-n", "1", "--titles", "films.csv", "--json")
     assert json.loads(out)[0]["title"] == first["title"]
 
 

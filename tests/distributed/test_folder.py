@@ -7,7 +7,7 @@ import pytest
 
 from lorank import Observations, registry
 from lorank.datasets import synthetic
-from lorank.distributed import fit, parts
+from lorank.distributed import fit, folder_fit, parts, prepare
 from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem
@@ -176,10 +176,51 @@ def test_missing_values_and_what_is_wrong(folder, entries, tmp_path):
 def test_a_damaged_block_is_named(tmp_path):
     lines = synthetic(m=40, rank=1, seed=0).train.by_row
     file = parts.PartFile.write(tmp_path / "rows-0.part", lines)
-    for given, expected in zip(vars(file.read(check=True)).values(), vars(lines).values()):
+    for given, expected in zip(vars(file.read()).values(), vars(lines).values()):
         np.testing.assert_array_equal(given, expected)
-    data = bytearray((tmp_path / "rows-0.part").read_bytes())
-    data[100] ^= 1
-    (tmp_path / "rows-0.part").write_bytes(data)
-    with pytest.raises(InputError, match=r"rows-0\.part is damaged"):
-        file.read(check=True)
+    content = (tmp_path / "rows-0.part").read_bytes()
+    damages = [content[:-1] + bytes([content[-1] ^ 1]), content[:-8], content + b"x", content[8:] + content[:8]]
+    for at in range(0, len(content), 101):
+        damages.append(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+    for damage in damages:
+        (tmp_path / "rows-0.part").write_bytes(damage)
+        with pytest.raises(InputError, match=r"rows-0\.part is damaged"):
+            file.read()
+
+
+@pytest.mark.parametrize("when", [1, 4])
+def test_damage_is_noticed_in_any_sweep(folder, tmp_path, when):
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def damage(progress):
+        if progress.iteration == when:
+            (block,) = work.glob("lorank-blocks-*/cols-0.part")
+            content = bytearray(block.read_bytes())
+            content[-2] ^= 64
+            with open(block, "rb+") as file:  # in place: the inode that is mapped
+                file.write(content)
+
+    with pytest.raises(InputError, match=r"cols-0\.part is damaged"):
+        fit(folder, **NAMES, backend="out-of-core", work_folder=work, rank=2, tol=0, callbacks=[damage])
+
+
+@pytest.mark.parametrize("damage", ["cut", "position", "gone"])
+def test_a_damaged_batch_is_named(folder, damage, monkeypatch):
+    real = folder_fit._in_turn
+
+    def damaging(function, jobs):
+        if function.__name__ == "assemble":
+            path = Path(prepare._spilled(jobs[0][2], "rows", jobs[0][3])[0])
+            content = path.read_bytes() if path.exists() else b""
+            if damage == "gone":
+                path.unlink(missing_ok=True)
+            elif damage == "cut":
+                path.write_bytes(content[:-20])
+            elif content:
+                path.write_bytes(content[:-12] + b"\xff" * 4 + content[-8:])
+        return real(function, jobs)
+
+    monkeypatch.setattr(folder_fit, "_in_turn", damaging)
+    with pytest.raises(InputError, match=r"spilled batch .* is (damaged|gone)"):
+        fit(folder, **NAMES, backend="out-of-core", rank=2)

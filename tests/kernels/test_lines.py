@@ -35,7 +35,7 @@ def test_solve_lines(dtype, k, biased):
     # 150 columns: some rows are longer than a block of the kernel, some are not.
     X, seen = some_observations(13, 150, 0.6, dtype)
     factors = random_factors(13, 150, k, biased, dtype)
-    problem = Problem(seen, FactoredNuclear(lam=1.0), k, 0.9 if biased else None, n_jobs=1)
+    problem = Problem(seen, FactoredNuclear(lam=1.0), k, (0.9, 0.9) if biased else None, n_jobs=1)
     rng = np.random.default_rng(5)
     B = rng.standard_normal((k, k))
     ridge, pull = B @ B.T + np.eye(k), rng.standard_normal((k, k))
@@ -65,7 +65,7 @@ def test_gradient_by_finite_differences(dtype, biased, transposed):
     _X, seen = some_observations(9, 30, 0.5, dtype)
     k = 4
     factors = random_factors(9, 30, k, biased, dtype)
-    problem = Problem(seen, FactoredNuclear(lam=0.0), k, 0.0 if biased else None, n_jobs=1)
+    problem = Problem(seen, FactoredNuclear(lam=0.0), k, (1e-9, 1e-9) if biased else None, n_jobs=1)
     slope, loss = problem.gradient_left(factors.transposed() if transposed else factors, transposed)
     assert slope.dtype == dtype
     problem = replace(problem, observations=seen.astype("float64"))
@@ -90,7 +90,7 @@ def test_gradient_by_finite_differences(dtype, biased, transposed):
 def test_both_gradients_are_those_of_the_two_sides(dtype, biased, shape):
     _X, seen = some_observations(*shape, 0.7, dtype)
     factors = random_factors(*shape, 11, biased, dtype)
-    problem = Problem(seen, FactoredNuclear(lam=1.0), 11, 1.0 if biased else None, n_jobs=1)
+    problem = Problem(seen, FactoredNuclear(lam=1.0), 11, (1.0, 1.0) if biased else None, n_jobs=1)
     left, right = problem.gradients(factors)
     used = 11 + biased
     for slope, view, side in ((left, factors, False), (right, factors.transposed(), True)):
@@ -133,7 +133,7 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch):
     factors = random_factors(301, 200, 6, True, np.float64)
     results = []
     for threads in (1, 2, 3, 7):
-        problem = Problem(seen, FactoredNuclear(lam=1.0), 6, 1.0, n_jobs=threads)
+        problem = Problem(seen, FactoredNuclear(lam=1.0), 6, (1.0, 1.0), n_jobs=threads)
         solved = problem.ridge_regressions(factors, np.eye(6))
         slope = problem.gradient_left(factors)
         both = [slope.tobytes() for slope in problem.gradients(factors)]

@@ -35,7 +35,7 @@ def some_factors(biased, dtype=np.float64, seed=1):
 def test_weighted_ridge_regressions(dtype, tolerance, biased):
     X, C, seen = weighted_data(dtype)
     factors = some_factors(biased, dtype)
-    problem = Problem(seen, FactoredNuclear(lam=1.0), K, 0.9 if biased else None)
+    problem = Problem(seen, FactoredNuclear(lam=1.0), K, (0.9, 0.9) if biased else None)
     ridge = np.diag(np.arange(1.0, K + 1))
     out, loss = problem.ridge_regressions(factors, ridge, 0.3 * np.eye(K))
     expected = 0.0
@@ -71,7 +71,7 @@ def test_weighted_gradients_by_finite_differences(pointwise, biased):
     if isinstance(pointwise, Logistic):
         seen = seen.with_values(np.sign(seen.values))
     factors = some_factors(biased)
-    problem = Problem(seen, FactoredNuclear(lam=0.0), K, 0.0 if biased else None)
+    problem = Problem(seen, FactoredNuclear(lam=0.0), K, (1.0, 1.0) if biased else None)
     problem = problem if pointwise is None else replace(problem, pointwise=pointwise)
     both = problem.gradients(factors)
     slopes = [problem.gradient_left(factors)[0], problem.gradient_left(factors.transposed(), transposed=True)[0]]

@@ -8,7 +8,7 @@ import pytest
 
 import lorank
 from lorank import InputError, MatrixCompletion, Observations
-from lorank.models import shards
+from lorank.models import shard_files, shards
 from lorank.models.sharded import ShardedArray
 
 # Written by lorank 0.1.0 in format 1.
@@ -75,7 +75,7 @@ def test_a_model_in_memory_goes_into_shards_and_back(fitted, tmp_path, small):
     assert again.get_params() == fitted.get_params()
     # Values are exact in the type that they are kept in.
     assert np.load(tmp_path / "model" / "seen-values-0.npy").dtype == np.float64
-    assert json.loads((tmp_path / "model" / "manifest.json").read_text())["format"] == "lorank shards 2"
+    assert json.loads((tmp_path / "model" / "manifest.json").read_text())["format"] == "lorank shards 3"
 
 
 def test_what_shards_cannot_hold(tmp_path):
@@ -89,26 +89,151 @@ def test_what_shards_cannot_hold(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_damaged(fitted, tmp_path, small):
-    folder = tmp_path / "model"
-    fitted.save(folder, shards=True)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    np.save(folder / "row-1.npy", np.zeros((7, 3)))
+def questions(folder, fitted):
+    """Whatever reads a model: every file of the folder is among what they read."""
     model = lorank.load(folder)
     names = fitted.observations_.row_ids.values
-    with pytest.raises(InputError, match=r"row-1\.npy is damaged"):
-        model.predict(names[7], 0)
-    (folder / "row-0.npy").unlink()
-    with pytest.raises(InputError, match=r"row-0\.npy is gone"):
-        model.predict(names[0], 0)
-    for damage in ({"setting": {}}, {"row": 3}, {"calibration": 3, "arrays": []}, {"objects": {"loss": {"name": "x"}}}):
-        (folder / "manifest.json").write_text(json.dumps({**manifest, **damage}))
+    model.predict(np.repeat(names, 20), np.tile(np.arange(20), 30), interval=0.9)
+    model.recommend(n=3)
+    model.similar(row=names[0])
+    model.complete()
+    return model
+
+
+def rewritten(folder, **changes):
+    """The manifest with changes, as if it had been written so."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").unlink()
+    shard_files.write_manifest(folder, {name: manifest[name] for name in manifest if name != "checksum"} | changes)
+
+
+def of_format_2(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["files"], manifest["checksum"]
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "format": "lorank shards 2"}))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_every_file_that_is_cut_changed_or_gone_is_named(fitted, tmp_path, small, older):
+    folder = tmp_path / "model"
+    fitted.save(folder, shards=True)
+    if older:
+        of_format_2(folder)
+    questions(folder, fitted)
+    for path in sorted(folder.glob("*.npy")):
+        content = path.read_bytes()
+        damages = [content[: len(content) // 2], content[:-3], b"", None]
+        # Without checksums one bit may make another good number of a number.
+        damages += [] if older else [content[:-1] + bytes([content[-1] ^ 1]), content + b"x"]
+        for damage in damages:
+            path.unlink()
+            if damage is not None:
+                path.write_bytes(damage)
+            with pytest.raises(InputError, match=rf"{path.name} is {'gone' if damage is None else 'damaged'}"):
+                questions(folder, fitted)
+            path.write_bytes(content)
+    questions(folder, fitted)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("row-0", lambda array: np.full_like(array, np.nan)),
+        ("col-0", lambda array: array.astype(np.float32)),
+        ("col-0", lambda array: array.astype(array.dtype.newbyteorder())),
+        ("row-1", lambda array: array[:, :-1]),
+        ("row-places-0", lambda array: array + 1000),
+        ("row-sorted-0", lambda array: array[:-1]),
+        ("seen-0", lambda array: array + 20),
+        ("seen-0", lambda array: array - 1),
+        ("seen-0", lambda array: array.astype(float)),
+        ("seen-ends-0", lambda array: array[::-1].copy()),
+        ("seen-ends-0", lambda array: array * 2),
+        ("seen-values-1", lambda array: np.where(array == array[0], np.inf, array)),
+    ],
+)
+def test_arrays_that_would_lead_astray_are_refused(fitted, tmp_path, small, name, change):
+    """Whoever makes such a folder can make its checksums too."""
+    folder = tmp_path / "model"
+    fitted.save(folder, shards=True)
+    np.save(folder / f"{name}.npy", change(np.load(folder / f"{name}.npy")))
+    rewritten(folder)
+    with pytest.raises(InputError, match=rf"{name.rsplit('-', 1)[0]}-\d+\.npy is damaged"):
+        questions(folder, fitted)
+
+
+def test_a_damaged_manifest(fitted, tmp_path, small):
+    folder = tmp_path / "model"
+    fitted.save(folder, shards=True)
+    whole = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text(whole.replace('"entries": ', '"entries": 1'))
+    with pytest.raises(InputError, match="checksum is wrong"):
+        lorank.load(folder)
+    (folder / "manifest.json").write_text(whole)
+    for damage in (
+        {"setting": {}},
+        {"row": 3},
+        {"row": {"lines": 30, "shard": 0, "ids": True}},
+        {"calibration": 3, "arrays": []},
+        {"objects": {"loss": {"name": "x"}}},
+        {"seen": [1]},
+    ):
+        (folder / "manifest.json").write_text(whole)
+        rewritten(folder, **damage)
         with pytest.raises(InputError, match="is not a model that can be used"):
             lorank.load(folder)
     for text, said in (('{"format": "lorank shards 9"}', "shards 9"), ("{", "damaged"), ("[]", "damaged")):
         (folder / "manifest.json").write_text(text)
         with pytest.raises(InputError, match=said):
             lorank.load(folder)
+
+
+def test_a_file_that_changes_later_is_noticed(fitted, tmp_path, small):
+    folder = tmp_path / "model"
+    fitted.save(folder, shards=True)
+    model = questions(folder, fitted)
+    np.save(folder / "row-1.npy", np.load(folder / "row-1.npy") + 1)
+    with pytest.raises(InputError, match=r"row-1\.npy is damaged"):
+        model.predict(fitted.observations_.row_ids.values, np.zeros(30, int))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_only_a_folder_of_ours_is_replaced(fitted, tmp_path, small, older):
+    folder = tmp_path / "model"
+    fitted.save(folder, shards=True)
+    if older:
+        of_format_2(folder)
+    fitted.save(folder, shards=True)
+    if older:
+        of_format_2(folder)
+    questions(folder, fitted)
+    for name in ("notes.txt", "sub", "link.npy"):
+        path = folder / name
+        if name == "sub":
+            path.mkdir()
+        elif name == "link.npy":
+            path.symlink_to(tmp_path)
+        else:
+            path.write_text("mine")
+        with pytest.raises(InputError, match=f"also {name}"):
+            fitted.save(folder, shards=True)
+        path.rmdir() if name == "sub" else path.unlink()
+    (tmp_path / "elsewhere").mkdir()
+    fitted.save(tmp_path / "elsewhere", shards=True)  # an empty folder may be
+
+
+@pytest.mark.parametrize(
+    "text", ['{"name": "a web app", "icons": []}', "not json", '{"format": "lorank shards 2"}', "[]"]
+)
+def test_a_foreign_folder_with_a_manifest_stays(fitted, tmp_path, text):
+    folder = tmp_path / "webapp"
+    folder.mkdir()
+    (folder / "manifest.json").write_text(text)
+    (folder / "index.html").write_text("years of work")
+    with pytest.raises(InputError, match="not a lorank model"):
+        fitted.save(folder, shards=True)
+    assert sorted(path.name for path in folder.iterdir()) == ["index.html", "manifest.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["webapp"]
 
 
 def test_folders_of_format_1_are_read(tmp_path):

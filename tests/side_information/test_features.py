@@ -1,15 +1,18 @@
 """Features: how they are made, their directions, and what the sampler gains by them."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import lorank
 from lorank import InputError, MatrixCompletion
 from lorank.kernels import Workers
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
-from lorank.side_information import Features, GraphLaplacian
+from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information import features as room
 
 
@@ -30,8 +33,15 @@ def test_a_frame_has_a_column_for_each_category_and_goes_by_ids():
     assert dense[0].shape == (3, 3)
     np.testing.assert_array_equal(dense[0][:, 1] > 0, [True, False, True])
     np.testing.assert_allclose(dense[1], dense[0][[2, 0, 1]])
-    with pytest.raises(InputError, match="Unknown line of features 'w'"):
+    lacking = Features.of(frame, Identifiers(np.array(["w", "y"]))).matrix
+    np.testing.assert_allclose(lacking[1], dense[0][1])
+    assert not np.any(lacking[0])  # the mean
+    with pytest.raises(InputError, match="No id of the data is among those of the features, which begin with 'x'"):
         Features.of(frame, Identifiers(np.array(["w"])))
+    with pytest.raises(InputError, match="An id comes twice"):
+        Features.of(frame.loc[["x", "x"]], Identifiers(np.array(["x"])))
+    counted = frame.reset_index(drop=True)  # an index that only counts holds no ids
+    np.testing.assert_allclose(Features.of(counted, Identifiers(np.array(["z", "x", "y"]))).matrix, dense[0])
 
 
 def test_implicit_features_say_who_rated_what():
@@ -103,6 +113,42 @@ def test_what_is_refused():
         MatrixCompletion("bpmf", 2, features="explicit").fit(seen)
     with pytest.raises(InputError, match="matrix of numbers"):
         MatrixCompletion("bpmf", 2, row_side=np.array(["a"] * 20)).fit(seen)
-    graph = GraphLaplacian.from_adjacency(np.ones((20, 20)))
-    with pytest.raises(InputError, match="does not go with a GraphLaplacian"):
-        MatrixCompletion("bpmf", 2, row_side=graph, features="implicit").fit(seen)
+    prior = KernelPrior(np.arange(20.0)[:, None])
+    with pytest.raises(InputError, match="A KernelPrior goes with no other side information on the same side"):
+        MatrixCompletion(rank=2, row_side=prior, features="implicit").fit(seen)
+    with pytest.raises(InputError, match="Features of 20 lines do not go beside those of 19"):
+        MatrixCompletion(rank=2, row_side=[F, F[:19]]).fit(seen)
+
+
+@pytest.mark.parametrize("method", ["nnfn", "bpmf"])
+def test_features_and_a_graph_on_the_same_side(method):
+    """Rows in pairs of neighbours whose factors follow features: each alone is better than none, both are best."""
+    F, X, seen = problem_with_features(m=120)
+    F, X = np.repeat(F[:60], 2, axis=0), np.repeat(X[:60], 2, axis=0)
+    rng = np.random.default_rng(1)
+    seen = np.where(rng.random(X.shape) < 0.06, X + 0.3 * rng.standard_normal(X.shape), np.nan)
+    graph = GraphLaplacian.from_adjacency(np.kron(np.eye(60), [[0.0, 1.0], [1.0, 0.0]]), weight=0.1)
+    fit = {"method": method, "rank": 2, "random_state": 0, "max_iter": 60, "lam": 1.0, "theta": 0.0}
+    fit = {name: value for name, value in fit.items() if method == "nnfn" or name not in ("lam", "theta")}
+    errors = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for side in (None, graph, F, [F, graph]):
+            model = MatrixCompletion(**fit, row_side=side).fit(seen)
+            errors.append(np.sqrt(np.mean((model.model_.factors.dense() - X) ** 2)))
+            if method == "nnfn":
+                objective = np.array(model.history_["objective"])
+                assert np.all(np.diff(objective) <= 1e-10 * np.abs(objective[:-1]))
+    assert errors[3] < min(errors[:3])
+
+
+def test_several_graphs_are_their_sum():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 9))
+    one, two = (
+        GraphLaplacian.from_adjacency(np.ones((12, 12)) * size, weight) for size, weight in ((1, 0.2), (3, 0.1))
+    )
+    fit = {"rank": 2, "lam": 0.1, "random_state": 0}
+    whole = MatrixCompletion(**fit, row_side=one.scaled(2.5)).fit(X)
+    parts = MatrixCompletion(**fit, row_side=(one, two)).fit(X)
+    np.testing.assert_allclose(parts.model_.factors.dense(), whole.model_.factors.dense(), atol=1e-6)

@@ -1,4 +1,4 @@
-"""Kriging by hand: of each month, with a drift, and of what low rank leaves over."""
+"""Kriging of each month, and of what low rank leaves over."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,8 @@ from lorank.errors import InputError
 from lorank.side_information import KernelPrior
 from lorank.side_information.coordinates import sphere
 from lorank.spatial import SpatialCompletion
-from lorank.spatial.kriging import LENGTHS, NUGGETS, Kriging, RegressionKriging, typical_distance
+from lorank.spatial.drift import DriftKriging
+from lorank.spatial.kriging import Kriging
 
 MONTHS = np.arange("1990-01", "1994-01", dtype="datetime64[M]")
 
@@ -48,58 +49,12 @@ def test_a_month_without_values_is_left_alone():
     assert (found.at(points)[:, 1] == 0).all()
 
 
-def krige(points, values, others):
-    return RegressionKriging.fit(points, values).at(others)
-
-
-def test_regression_kriging_reproduces_drift_and_fields():
-    rng = np.random.default_rng(1)
-    points, others = rng.uniform(0, 2, (80, 3)), rng.uniform(0.2, 1.8, (30, 3))
-
-    def truth(x):
-        return np.column_stack([3 + x @ [1.0, -2.0, 0.5], np.sin(2 * x[:, 0]) + np.cos(x[:, 1])])
-
-    np.testing.assert_allclose(krige(points, truth(points)[:, :1], others), truth(others)[:, :1], atol=1e-9)
-    error = krige(points, truth(points), others) - truth(others)
-    assert np.sqrt(np.mean(error[:, 1] ** 2)) < 0.12 * truth(others)[:, 1].std()
-    np.testing.assert_allclose(
-        krige(points[:2], truth(points[:2]), others), np.tile(truth(points[:2]).mean(0), (30, 1))
-    )
-
-
-def test_regression_kriging_leaves_each_place_out_in_turn():
-    """Length and nugget are those with the least error when each place is kriged from the others, one solve each."""
-    rng = np.random.default_rng(2)
-    points, others = rng.uniform(0, 2, (25, 2)), rng.uniform(0, 2, (7, 2))
-    values = np.column_stack([np.sin(3 * points[:, 0]), points[:, 1] ** 2]) + 0.05 * rng.standard_normal((25, 2))
-    drift = np.column_stack([np.ones(25), points])
-    slopes = np.linalg.lstsq(drift, values, rcond=None)[0]
-    rest = values - drift @ slopes
-
-    def process(length, nugget):
-        kernel = Matern(length * typical_distance(points), nu=0.5)
-        return GaussianProcessRegressor(kernel, alpha=nugget, optimizer=None)
-
-    errors = {}
-    for length in LENGTHS:
-        for nugget in NUGGETS:
-            misses = [
-                process(length, nugget).fit(np.delete(points, i, 0), np.delete(rest, i, 0)).predict(points[[i]])[0]
-                - rest[i]
-                for i in range(25)
-            ]
-            errors[length, nugget] = np.mean((np.array(misses) / rest.std(axis=0)) ** 2)
-    best = process(*min(errors, key=errors.get)).fit(points, rest)
-    expected = np.column_stack([np.ones(7), others]) @ slopes + best.predict(others)
-    np.testing.assert_allclose(krige(points, values, others), expected, atol=1e-9)
-
-
 def test_predicting_elsewhere_fits_nothing_again(field, monkeypatch):
     _, values, lat, lon = field
     fixed = {"lam": 0.3, "rank": 2, "theta": 1.0, "nugget": 0.05, "length": 2.0}
     model = SpatialCompletion("zscore-rows", residual_length=0.3, residual_nugget=0.5, **fixed).fit(values, lat, lon)
     expected = model.predict()[48:]
-    monkeypatch.setattr(RegressionKriging, "fit", None)
+    monkeypatch.setattr(DriftKriging, "fit", None)
     np.testing.assert_allclose(model.predict_at(lat[48:], lon[48:]), expected, atol=1e-8)
 
 

@@ -69,13 +69,14 @@ def test_new_coordinates_are_predicted_like_rows_without_values(climate):
 
 def test_parameters_are_tuned_on_held_out_places(climate):
     _, values, lat, lon = climate
-    given = {"nugget": 0.01, "lam": 0.1, "theta": 1.0, "rank": 3, "residual_length": 0.0, "residual_nugget": 1.0}
+    given = {"nugget": 0.01, "theta": 1.0, "rank": 3, "residual_length": 0.0, "residual_nugget": 1.0, "length": 2.0}
     model = SpatialCompletion("zscore-rows", **given).fit(values, lat, lon)
     assert model.parameters_["nugget"] == 0.01
-    assert len(model.tuning_) == 6
+    assert model.parameters_["normalisation"] == "zscore-rows"
+    assert len(model.tuning_) == 3
     best = min(model.tuning_, key=lambda trial: trial.error)
     assert best.parameters == model.tuning_.chosen.parameters == model.parameters_
-    given["length"] = 2.0
+    given["lam"] = 0.1
     assert not len(SpatialCompletion("zscore-rows", **given).fit(values, lat, lon).tuning_)
 
 
@@ -87,6 +88,74 @@ def test_laplacian_is_offered_too(climate):
     assert np.isfinite(model.error_).all()
     with pytest.raises(InputError, match="prior='kernel'"):
         model.predict_at([40], [-100])
+
+
+def test_covariates_are_a_drift_also_elsewhere(climate):
+    truth, values, lat, lon = climate
+    height = np.random.default_rng(3).uniform(0, 3, 50)
+    lower = 6.0 * height[:, None]
+    plain = SpatialCompletion(**FIXED).fit(values - lower, lat, lon, MONTHS)
+    model = SpatialCompletion(**FIXED).fit(values - lower, lat, lon, MONTHS, {"elevation": height})
+    errors = [np.sqrt(np.mean((m.predict()[35:] - (truth - lower)[35:]) ** 2)) for m in (plain, model)]
+    assert errors[1] < 0.5 < 3 < errors[0]
+    again, deviation = model.predict_at(lat[35:], lon[35:], {"elevation": height[35:]}, return_std=True)
+    np.testing.assert_allclose(again, model.predict()[35:], atol=1e-6)
+    np.testing.assert_allclose(deviation, model.predict(return_std=True)[1][35:], rtol=1e-6)
+    for given, message in (
+        (None, "give elevation"),
+        ({"slope": height}, "elevation of these places is lacking"),
+        (np.full(15, np.nan), "missing"),
+        (height, "50 values for 15 places"),
+        (np.zeros((15, 2)), "1 covariates"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict_at(lat[35:], lon[35:], given)
+    with pytest.raises(InputError, match="without covariates"):
+        plain.predict_at(lat[35:], lon[35:], height[35:])
+    with pytest.raises(InputError, match="same at all"):
+        SpatialCompletion(**FIXED).fit(values, lat, lon, MONTHS, np.ones(50))
+
+
+@pytest.mark.parametrize("variable", ["temperature", "precipitation"])
+def test_intervals_hold_what_they_say(variable):
+    """At places never measured and at those with a third of their months."""
+    from lorank.datasets import mountain_stations
+
+    data = mountain_stations(variable, 120, 120, seed=3)
+    rng = np.random.default_rng(0)
+    values = data.values.copy()
+    values[90:] = np.nan
+    values[60:90][rng.random((30, 120)) < 0.67] = np.nan
+    model = SpatialCompletion(rank=10, lam=1.0, theta=1.0)
+    model.fit(values, data.latitude, data.longitude, data.time, {"elevation": data.elevation})
+    low, high = model.interval(0.9)
+    inside = (low <= data.values) & (data.values <= high)
+    gaps = np.isnan(values[60:90])
+    assert 0.84 < inside[90:].mean() < 0.96
+    assert 0.84 < inside[60:90][gaps].mean() < 0.96
+    predicted, deviation = model.predict(return_std=True)
+    miss = predicted - data.values
+    for part in (miss[90:] / deviation[90:], (miss / deviation)[60:90][gaps]):
+        # Errors of precipitation have heavy tails.
+        assert 0.7 < np.sqrt(np.mean(part**2)) < (1.4 if variable == "temperature" else 2.0)
+    if variable == "precipitation":
+        assert model.parameters_["normalisation"] in ("anomalies", "roots")
+
+
+def test_roots_stay_positive_and_are_not_biased():
+    from lorank.datasets import mountain_stations
+
+    data = mountain_stations("precipitation", 60, 60, seed=1)
+    values = np.where(np.random.default_rng(0).random(data.values.shape) < 0.3, np.nan, data.values)
+    given = {"rank": 10, "lam": 1.0, "theta": 1.0, "residual_length": 0.3, "residual_nugget": 0.5, "nugget": 0.1}
+    model = SpatialCompletion("roots", **given).fit(values, data.latitude, data.longitude, data.time)
+    low, high = model.interval(0.8)
+    assert (low >= 0).all()
+    assert (high >= low).all()
+    gaps = np.isnan(values)
+    assert model.predict()[gaps].mean() == pytest.approx(data.values[gaps].mean(), rel=0.05)
+    with pytest.raises(InputError, match="negative"):
+        SpatialCompletion("roots", **given).fit(values - 100, data.latitude, data.longitude, data.time)
 
 
 def test_few_places_are_filled_with_a_warning(climate):
@@ -107,7 +176,9 @@ def test_xarray_comes_back_as_it_was(array, climate):
     assert not np.isnan(filled.values).any()
     measured = ~np.isnan(array.values)
     assert np.array_equal(filled.values[measured], array.values[measured])
-    assert filled.coords["estimated_error"].dims == ("station",)
+    assert filled.coords["estimated_error"].dims == array.dims
+    assert (filled.coords["estimated_error"].values[measured] == 0).all()
+    assert (filled.coords["estimated_error"].values[~measured] > 0).all()
     assert filled.coords["estimated_error"].attrs["units"] == "degC"
     direct = SpatialCompletion(**FIXED).fit(climate[1], climate[2], climate[3], MONTHS).complete()
     np.testing.assert_allclose(filled.values.T, direct)
@@ -131,7 +202,7 @@ def test_grids_are_stacked_and_unstacked():
     filled = spatial.complete(da, normalisation="zscore", **FIXED)
     assert filled.dims == da.dims
     assert filled.lat.equals(da.lat)
-    assert filled.estimated_error.shape == (5, 4)
+    assert filled.estimated_error.shape == (5, 4, 24)
     assert np.sqrt(np.mean((filled.values - field) ** 2)) < 0.3 * field.std()
 
 
@@ -147,7 +218,7 @@ def test_netcdf_in_and_out(array, tmp_path):
         assert out.attrs["title"] == "test"
         assert out["tas"].attrs["units"] == "degC"
         assert not np.isnan(out["tas"].values).any()
-        assert out["tas_error"].dims == ("station",)
+        assert out["tas_error"].dims == ("time", "station")
         np.testing.assert_allclose(out["tas"], spatial.complete(array, dim="station", **FIXED))
     with pytest.raises(InputError, match="no variable 'pr'"):
         spatial.complete_file(source, target, variable="pr", dim="station")

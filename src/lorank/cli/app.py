@@ -23,10 +23,12 @@ from lorank.cli import (
     recommend,
     reproduce,
     sample,
+    serve,
     similar,
 )
 from lorank.cli.terminal import say
 from lorank.errors import InputError
+from lorank.files import reading_once
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -64,7 +66,8 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**options: Any) -> None:
         try:
-            command(**options)
+            with reading_once():
+                command(**options)
         except KeyboardInterrupt:
             say("Interrupted.")
         except BrokenPipeError:  # whoever read our output has gone, as `head` does: nothing is wrong
@@ -97,6 +100,7 @@ for command in (
     compare.compare,
     inspect.inspect,
     plot.plot,
+    serve.serve,
     sample.sample,
     reproduce.reproduce,
     demo.demo,

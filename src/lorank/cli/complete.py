@@ -9,6 +9,7 @@ import typer
 
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
+    CovariateOption,
     DelimiterOption,
     DimOption,
     HeaderOption,
@@ -51,7 +52,8 @@ def complete(
     lat: LatOption = None,
     lon: LonOption = None,
     time: TimeOption = None,
-    normalisation: NormalisationOption = "anomalies",
+    normalisation: NormalisationOption = "auto",
+    covariate: CovariateOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fill the missing cells of a table.
@@ -60,7 +62,7 @@ def complete(
     low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it.
 
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
-    predicted from those around it, and the estimated error at each location is written as another variable.
+    predicted from those around it, and the estimated error of each value is written as another variable.
     """
     chosen = method_of(method, assignments)
     params = {
@@ -75,7 +77,8 @@ def complete(
     from lorank.tables.parquet import SUFFIXES
 
     if kind_of(table) in NETCDF:
-        names = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
+        names: dict[str, Any] = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
+        names["covariates"] = covariate or ()
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return
     filling = _fill_parquet if kind_of(table) in SUFFIXES else _fill_text
@@ -145,13 +148,13 @@ def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
 
 
 def _fill_netcdf(
-    source: Path, target: Path, names: dict[str, str | None], normalisation: str, params: dict[str, Any]
+    source: Path, target: Path, names: dict[str, Any], normalisation: str, params: dict[str, Any]
 ) -> dict[str, Any]:
     """Fill a file by `lorank.spatial`, tuning on held-out locations what is auto; gives the facts to print."""
     from lorank.spatial import complete_file
 
     if target.suffix.lower() not in NETCDF:
         raise InputError(f"A NetCDF file is filled into a NetCDF file: let the name of {target} end in .nc.")
-    given = {name: None if value == "auto" else value for name, value in params.items()}
+    given: dict[str, Any] = {name: None if value == "auto" else value for name, value in params.items()}
     used = complete_file(source, target, **names, normalisation=normalisation, **given)
     return {"table": str(target), "cells": used.pop("cells"), "filled": used.pop("filled"), **used}

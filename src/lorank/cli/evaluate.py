@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import pair_columns, value_column
+from lorank.cli.inputs import bytes_of, pair_columns, value_column
 from lorank.cli.options import (
     ClipOption,
     ColOption,
@@ -56,7 +56,7 @@ def evaluate(
     fitted = lorank.load(model)
     row, col = pair_columns(test, fitted, row, col, delimiter, header)
     value = value or value_column(tables.column_names(test, delimiter, header), fitted, row, col, test)
-    with ProgressBar(f"Reading {test.name}", test.stat().st_size) as bar:
+    with ProgressBar(f"Reading {test.name}", bytes_of(test)) as bar:
         table = tables.read_long(test, row, col, value, delimiter=delimiter, header=header, advance=bar.advance)
     known, unknown = _known(table.observations(duplicates), fitted)
     if unknown:

@@ -133,9 +133,10 @@ def fit(
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
-    for path in (output, saved):
-        check_writable(path)
+    check_writable(saved)
+    check_writable(output, folder=runs.in_parts)
     if runs.in_parts:
+        _check_folder(output)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         _fit_folder(
@@ -292,6 +293,15 @@ def _fit_folder(
             path.unlink(missing_ok=True)
     errors = [error for error in model.result.history.validation if error == error]
     answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
+
+
+def _check_folder(output: Path) -> None:
+    """Refuse a folder that is not an older model, before the fit."""
+    from lorank import distributed
+    from lorank.models import shards
+
+    if output.suffix != distributed.ONE_FILE:
+        shards.check_target(output)
 
 
 def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:

@@ -26,8 +26,7 @@ def read_table(
     """Observations of a file, with a progress bar, and a sentence about each guess."""
     from lorank.tables import reading as tables
 
-    size = path.stat().st_size if path.is_file() else None
-    with ProgressBar(f"Reading {path.name}", size) as bar:
+    with ProgressBar(f"Reading {path.name}", bytes_of(path)) as bar:
         observations, columns = tables.read(
             path,
             row,
@@ -46,6 +45,11 @@ def read_table(
             "if it is a long table, say which columns are --row, --col and --value."
         )
     return observations, columns
+
+
+def bytes_of(path: Path) -> int | None:
+    """The size of a file, for a progress bar; None of a pipe, whose size is not known."""
+    return path.stat().st_size if path.is_file() else None
 
 
 def pair_columns(

@@ -89,8 +89,13 @@ TimeOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of t
 NormalisationOption = Annotated[
     str,
     typer.Option(
-        help="NetCDF: normalisation, one of none, zscore, zscore-rows, zscore-columns, anomalies or anomalies-trend."
+        help="NetCDF: normalisation: auto, departures, anomalies, roots, anomalies-trend, zscore-rows, centred-rows, "
+        "zscore, zscore-columns or none."
     ),
+]
+CovariateOption = Annotated[
+    list[str] | None,
+    typer.Option("--covariate", help="NetCDF: a coordinate or variable known at every location, such as elevation."),
 ]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import pair_columns
+from lorank.cli.inputs import bytes_of, pair_columns
 from lorank.cli.options import (
     ClipOption,
     ColOption,
@@ -64,16 +64,16 @@ def predict(
     names = pair_columns(pairs, fitted, row, col, delimiter, header)
     lines = 0
     kinds: list[str] = []
-    with ProgressBar(f"Predicting {pairs.name}", pairs.stat().st_size) as bar, answering(output, as_json) as append:
+    with ProgressBar(f"Predicting {pairs.name}", bytes_of(pairs)) as bar, answering(output, as_json) as append:
         for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
             given = [spelled(distinct) for distinct, _ in sides]
-            kinds = kinds or [part.dtype.kind for part in given]
+            kinds = kinds or [_kind(part) for part in given]
             # A column of the answer has one type: once text, always text.
-            given = [part.astype(str) if kind == "U" else part for part, kind in zip(given, kinds)]
+            given = [part.astype(str) if kind == "U" != _kind(part) else part for part, kind in zip(given, kinds)]
             if (
                 output is not None
                 and output.suffix.lower() in parquet.SUFFIXES
-                and kinds != [part.dtype.kind for part in given]
+                and kinds != [_kind(part) for part in given]
             ):
                 raise InputError(f"Some ids in {pairs} are numbers and some are not; write the answer to a .csv file.")
             own = [as_model_spells(part, ids) for part, ids in zip(given, (fitted.row_ids, fitted.col_ids))]
@@ -84,3 +84,8 @@ def predict(
             lines += sides[0][1].size
         if not lines:
             raise InputError(f"{pairs} has a header and no lines.")
+
+
+def _kind(ids: Any) -> str:
+    """numpy's letter for a type of ids; text may be kept as objects."""
+    return "U" if ids.dtype.kind == "O" else str(ids.dtype.kind)

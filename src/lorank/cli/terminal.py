@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lorank.errors import printable
 from lorank.progress import CLEAR_LINE
 
 
 def say(text: str) -> None:
     """A sentence beside the answer: on standard error, so that the answer can be piped."""
+    text = printable(text)
     # On a terminal a progress bar may be on this line.
     print(f"{CLEAR_LINE}{text}" if sys.stderr.isatty() else text, file=sys.stderr)
 
@@ -27,7 +29,7 @@ def answer(facts: Mapping[str, Any], as_json: bool) -> None:
         return
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        print(f"{name.replace('_', ' '):{width}}  {_readable(value)}")
+        print(f"{printable(name.replace('_', ' ')):{width}}  {_readable(value)}")
 
 
 def plain(value: Any) -> Any:
@@ -46,7 +48,7 @@ def plain(value: Any) -> Any:
 def _readable(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
-    return " ".join(_readable(part) for part in value) if isinstance(value, (list, tuple)) else str(value)
+    return " ".join(_readable(part) for part in value) if isinstance(value, (list, tuple)) else printable(str(value))
 
 
 @contextmanager

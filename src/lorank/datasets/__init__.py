@@ -1,6 +1,7 @@
 """Data to learn from: synthetic problems, and loaders of public ratings and climate data."""
 
 from lorank.datasets.climate import gas, gas_anomalies, ushcn, ushcn_anomalies
+from lorank.datasets.mountains import mountain_stations
 from lorank.datasets.ratings import (
     movielens_1m,
     movielens_10m,
@@ -19,6 +20,7 @@ __all__ = [
     "SyntheticProblem",
     "gas",
     "gas_anomalies",
+    "mountain_stations",
     "movielens_1m",
     "movielens_10m",
     "movielens_100k",

@@ -163,7 +163,8 @@ def ushcn(
     if not sum(part.year.size for part in years):
         raise InputError(f"{newest[-1]} holds no data of {variable}; get it again from {USHCN_HOME}.")
     stations, time, values = noaa.by_month(noaa.read_stations(find(USHCN_STATIONS, folder)), years)
-    return StationData(values, stations.latitude, stations.longitude, stations.station, time, variable, units)
+    where = stations.latitude, stations.longitude, stations.station
+    return StationData(values, *where, time, variable, units, stations.elevation)
 
 
 def ushcn_anomalies(variable: Literal["prcp", "tmax", "tmin"] = "prcp", folder: Folder | None = None) -> StationData:
@@ -193,6 +194,7 @@ def _ushcn_arrays(path: Path) -> StationData:
             start + np.arange(values.shape[1]),
             "tavg",
             "degC",
+            arrays["elev"].astype(np.float64) if "elev" in arrays else None,
         )
 
 

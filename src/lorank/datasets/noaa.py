@@ -20,11 +20,12 @@ WIDTH = 124  # station (11), blank, year (4), then twelve times value (6) and th
 
 
 class Stations(NamedTuple):
-    """The station list: ids (USH and eight digits), and where they are in degrees."""
+    """The station list: ids (USH and eight digits), where they are in degrees, and how high in metres."""
 
     station: Array
     latitude: npt.NDArray[np.float64]
     longitude: npt.NDArray[np.float64]
+    elevation: npt.NDArray[np.float64]
 
 
 class YearLines(NamedTuple):
@@ -36,7 +37,7 @@ class YearLines(NamedTuple):
 
 
 def read_stations(path: Path) -> Stations:
-    """`ushcn-v2.5-stations.txt`: id in columns 1-11, latitude in 13-20, longitude in 22-30."""
+    """`ushcn-v2.5-stations.txt`: id in columns 1-11, latitude in 13-20, longitude in 22-30, elevation in 33-37."""
 
     def parse(lines: bytes) -> Stations:
         kept = [line for line in lines.split(b"\n") if line.strip()]
@@ -44,9 +45,10 @@ def read_stations(path: Path) -> Stations:
             np.array([line[:11].decode() for line in kept], dtype="U11"),
             np.array([float(line[12:20]) for line in kept]),
             np.array([float(line[21:30]) for line in kept]),
+            np.array([float(line[32:37]) for line in kept]),
         )
 
-    return _parsed(parse, path.read_bytes(), path.name, "a station's id, latitude and longitude")
+    return _parsed(parse, path.read_bytes(), path.name, "a station's id, latitude, longitude and elevation")
 
 
 def data_files(paths: list[Path], ending: str) -> Iterator[tuple[str, bytes]]:

@@ -25,6 +25,7 @@ class StationData:
     station : (stations,), their ids.
     time : datetime64[M], (months,).
     variable, units : what was measured, and in what.
+    elevation : float64, (stations,), metres above the sea; None if it is not known.
     """
 
     values: Floats
@@ -34,6 +35,7 @@ class StationData:
     time: npt.NDArray[np.datetime64]
     variable: str
     units: str
+    elevation: Floats | None = None
 
     def observations(self, stations: npt.ArrayLike | None = None) -> Observations:
         """What some stations (positions; all by default) measured, in a matrix that has all rows."""

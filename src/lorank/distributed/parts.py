@@ -17,8 +17,8 @@ import numpy as np
 
 from lorank import kernels
 from lorank.errors import InputError
-from lorank.files import crc32, replacing
-from lorank.kernels import unlocked
+from lorank.files import replacing
+from lorank.kernels import checksum, unlocked
 from lorank.linalg import Factors
 from lorank.observations import Lines
 from lorank.types import Array
@@ -47,14 +47,16 @@ class PartFile:
         """Write whole or not at all, so that a task that is killed and done again leaves nothing half."""
         weights = () if lines.weights is None else (lines.weights,)
         arrays = [np.ascontiguousarray(array).data for array in (lines.pointers, lines.values, *weights, lines.indices)]
-        with replacing(path, sync=False) as beside, open(beside, "wb") as file:
-            file.writelines(arrays)
+        with replacing(path, sync=False) as beside:
+            with open(beside, "wb") as file:
+                file.writelines(arrays)
+            found = checksum(unlocked(np.memmap(beside, np.uint8, "r")))
         count, entries = lines.pointers.size - 1, lines.values.size
         kinds = lines.indices.dtype.str, lines.values.dtype.str
-        return cls(str(path), count, entries, *kinds, crc32(*arrays), bool(weights))
+        return cls(str(path), count, entries, *kinds, found, bool(weights))
 
-    def read(self, check: bool = False) -> Lines:
-        """The lines, memory-mapped; the checksum is looked at where asked."""
+    def read(self) -> Lines:
+        """The lines, memory-mapped. The checksum is looked at each time: compiled code trusts what it reads here."""
         numbers = [(self.entries, self.value_type)] * (1 + self.weighted)
         sizes = [(self.lines + 1, "<i8"), *numbers, (self.entries, self.index_type)]
         expected = sum(size * np.dtype(kind).itemsize for size, kind in sizes)
@@ -62,7 +64,7 @@ class PartFile:
             whole = np.memmap(self.path, np.uint8, "r")
         except (OSError, ValueError):
             raise InputError(f"The block {self.path} is gone or empty; fit again.") from None
-        if whole.size != expected or (check and crc32(whole.data) != self.checksum):
+        if whole.size != expected or checksum(unlocked(whole)) != self.checksum:
             raise InputError(f"The block {self.path} is damaged; fit again.")
         arrays, at = [], 0
         for size, kind in sizes:
@@ -82,10 +84,10 @@ class Part:
     entries: int
     source: Any
 
-    def lines(self, check: bool = False) -> Lines:
+    def lines(self) -> Lines:
         """The lines where they lie, in memory or in a file."""
         if isinstance(self.source, PartFile):
-            return self.source.read(check)
+            return self.source.read()
         pointers, indices, values, *weights = (unlocked(array) for array in self.source.arrays if array is not None)
         return Lines(pointers, indices, values, *weights)
 
@@ -136,7 +138,6 @@ class Block:
 
     def __init__(self, parts: Sequence[Part], workers: kernels.Workers) -> None:
         self.parts, self.workers = list(parts), workers
-        self._checked: set[int] = set()
 
     def solve(
         self, right: Array, k: int, biased: bool, offset: float, ridge: Array, drag: Array
@@ -195,12 +196,7 @@ class Block:
         for number, part in enumerate(self.parts):
             if number + 1 < len(self.parts):
                 _announce(self.parts[number + 1].source)
-            yield slice(part.lo - self.parts[0].lo, part.hi - self.parts[0].lo), self._lines(part)
-
-    def _lines(self, part: Part) -> Lines:
-        first = part.lo not in self._checked
-        self._checked.add(part.lo)
-        return part.lines(check=first)
+            yield slice(part.lo - self.parts[0].lo, part.hi - self.parts[0].lo), part.lines()
 
 
 def _line_sums(lines: Lines, numbers: Array) -> Array:

@@ -28,7 +28,8 @@ from lorank.distributed.problem import COLS, HELD_OUT, ROWS
 from lorank.errors import InputError
 from lorank.files import replacing
 from lorank.observations import Lines
-from lorank.observations.identifiers import Identifiers
+from lorank.observations.checks import check_lines
+from lorank.observations.identifiers import Identifiers, text_array
 from lorank.tables import parquet
 from lorank.types import Array
 
@@ -194,9 +195,20 @@ def _spilled(plan: Plan, side: str, counts: Sequence[int]) -> list[str]:
 
 def _piece(path: str, number: int, plan: Plan, side: str) -> Array:
     """One part's entries of one batch."""
-    start, stop = np.fromfile(path, "<i8", 2, offset=8 * number).tolist()
+    ends = np.fromfile(path, "<i8", 2, offset=8 * number).tolist()
     kind, head = plan.record, 8 * plan.cuts[side].size
-    return np.fromfile(path, kind, stop - start, offset=head + start * kind.itemsize)
+    start, stop = ends if len(ends) == 2 else (0, -1)
+    whole = 0 <= start <= stop and head + stop * kind.itemsize <= os.path.getsize(path)
+    records = np.fromfile(path, kind, stop - start, offset=head + start * kind.itemsize) if whole else None
+    width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
+    lo, hi = plan.cuts[side][number : number + 2]
+    if records is None or not (_inside(records["line"], lo, hi) and _inside(records["other"], 0, width)):
+        raise InputError(f"The spilled batch {path} is damaged; fit again.")
+    return records
+
+
+def _inside(positions: Array, lo: int, hi: int) -> bool:
+    return not positions.size or bool(positions.min() >= lo and positions.max() < hi)
 
 
 def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartFile:
@@ -222,6 +234,7 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
     pointers = np.zeros(hi - lo + 1, np.int64)
     np.cumsum(np.bincount(records["line"] - lo, minlength=hi - lo), out=pointers[1:])
     lines = Lines(pointers, records["other"][order], records["value"][order])
+    check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
     return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines)
 
 
@@ -246,4 +259,5 @@ def _one(column: Any) -> pa.Array:
 
 def _array(ids: pa.Array) -> Array:
     values = ids.to_numpy(zero_copy_only=False)
-    return values.astype(str) if values.dtype == object and pa.types.is_large_string(ids.type) else values
+    text = values.dtype == object and pa.types.is_large_string(ids.type)
+    return text_array(values.tolist()) if text else values

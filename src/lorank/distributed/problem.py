@@ -55,9 +55,15 @@ class BlockProblem(Problem):
     engine: Engine = field(kw_only=True)
 
     def ridge_regressions(
-        self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None = None,
+        transposed: bool = False,
+        expected: Array | None = None,
+        beside: Array | None = None,
     ) -> tuple[Array, float]:
-        full, drag = self.line_terms(factors, ridge, pull, transposed)
+        full, drag = self.line_terms(factors, ridge, pull, transposed, expected, beside)
         side = COLS if transposed else ROWS
         shared = (factors.right, factors.k, self.biased, factors.offset, full)
         if drag.size:

@@ -27,6 +27,8 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
         )
     if problem.coupled or not problem.squared:
         raise InputError("Graphs, kernel priors and losses other than the squared one run on one machine only.")
+    if problem.unobserved is not None or problem.frequency_power:
+        raise InputError("unobserved_weight and frequency_power run on one machine only.")
     observations, rank = problem.observations, problem.rank
     workers, threads = n_workers or 2, max(problem.n_jobs or 1, 1)
     # The data by rows and by columns, and the factors that are on their way.

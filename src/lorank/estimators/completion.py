@@ -16,6 +16,7 @@ from lorank.estimators import running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.sides import bind_sides
 from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
@@ -23,7 +24,7 @@ from lorank.models.folding import refuse_mean, updated
 from lorank.models.intervals import Calibration, calibrate
 from lorank.observations import Lines, Observations, observe
 from lorank.solvers import Callback, Result
-from lorank.tuning.held_out import setting_of
+from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
@@ -216,7 +217,7 @@ class MatrixCompletion(ModelEstimator):
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
         asked = self._asked()
-        observations = observe(X, sample_weight).astype(self.dtype)
+        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
         if self.rank != AUTO:
             check_rank(int(self.rank), observations.shape)
         held_out = None
@@ -230,14 +231,15 @@ class MatrixCompletion(ModelEstimator):
         calibration, trials = None, Trials([])
         factors = None if start is None else contents_of(start).result.summary
         if asked.automatic:
-            train, part = observations.split(0.1, seed) if held_out is None else (observations, held_out)
-            tuned = running.tune(asked, train, part, seed, saved, on_trial)
+            parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
+            tuned = running.tune(asked, parts, seed, saved, on_trial)
+            train, part = parts[0]
             setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
-                return self._finish(train, setting, tuned.result, calibration, trials)
+                return self._finish(asked, train, setting, tuned.result, calibration, trials)
         else:
             setting = asked.setting
         setting = running.for_data(asked, observations, setting)
@@ -247,7 +249,7 @@ class MatrixCompletion(ModelEstimator):
         result = running.averaged(results)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
-        return self._finish(observations, setting, result, calibration, trials)
+        return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
         """Take in more observations of known rows and columns, and solve again from where the model stands.
@@ -257,21 +259,24 @@ class MatrixCompletion(ModelEstimator):
         """
         if not hasattr(self, "model_"):
             return self.fit(X)
-        asked, model = self._asked(), self.model_
+        model = self.model_
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
         if model.observations is None:
             raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
         observations = updated(model.observations, observe(X).aligned_to(model.observations))
-        setting = running.for_data(asked, observations, model.setting)
+        # Features as the model has them, in the order of its lines.
+        asked = replace(self._asked(), row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
+        setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
         result = running.solve(asked, observations, setting, model.result.summary, seed=0)
-        return self._finish(observations, setting, result, model.calibration, Trials.from_rows(model.trials))
+        return self._finish(asked, observations, setting, result, model.calibration, trials)
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
 
     def _finish(
         self,
+        asked: Parameters,
         observations: Observations,
         setting: Setting,
         result: Result,
@@ -283,7 +288,8 @@ class MatrixCompletion(ModelEstimator):
         model = Model(
             result=result,
             setting=setting,
-            params=self.get_params(deep=False),
+            # Features in the order of the data's lines.
+            params={**self.get_params(deep=False), "row_side": asked.row_side, "col_side": asked.col_side},
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,
@@ -313,9 +319,9 @@ class MatrixCompletion(ModelEstimator):
             self.tuning_ = Trials.from_rows(model.trials)
         return self
 
-    def fold_in(self, X_new: Any, axis: int = 0) -> MatrixCompletion:
+    def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
-        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis))
+        return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis, features=features))
 
 
 def _no_entries(model: Model) -> Observations:

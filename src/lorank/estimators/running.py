@@ -15,16 +15,18 @@ from lorank import losses, registry, solvers
 from lorank.errors import InputError
 from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.progress import FitProgress
+from lorank.estimators.sides import combined, feature_maps, sides_of
 from lorank.files import crc32
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
-from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
 from lorank.side_information import Features
+from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
 from lorank.tuning import path as tuning
+from lorank.tuning.held_out import Part
 from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared, with_ridges
 from lorank.tuning.trial_log import OnTrial
@@ -63,16 +65,19 @@ def build_problem(
 
     `sides` are those of `sides_of`, where they are known already.
     """
-    check_rank(setting.rank, observations.shape)
+    rank = max(setting.rank, 1)  # offsets alone have one factor, of zeros
+    check_rank(rank, observations.shape)
     loss = losses.find(asked.loss)
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
     sides = [
-        side.with_ridge(setting.feature_ridge) if isinstance(side, Features) else side
+        combined(
+            [part.with_ridge(setting.feature_ridge) if isinstance(part, Features) else part for part in several(side)]
+        )
         for side in (sides or sides_of(asked, observations))
     ]
     shown = prepared(observations, loss)
-    return Problem(shown, regularizer, setting.rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
+    return Problem(shown, regularizer, rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
 
 
 def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
@@ -82,29 +87,9 @@ def for_data(asked: Parameters, observations: Observations, setting: Setting) ->
     return with_ridges(setting, observations, losses.find(asked.loss))
 
 
-def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:
-    """What is known of the rows and of the columns: a graph or prior, or features, also those of who rated what."""
-    given = (asked.row_side, asked.col_side)
-    sides: list[Any] = [
-        None if side is None else side_of(side, ids).scaled(asked.graph_weight)
-        for side, ids in zip(given, (observations.row_ids, observations.col_ids))
-    ]
-    if asked.features == "implicit":
-        for i, implicit in enumerate(Features.implicit(observations)):
-            if sides[i] is not None and not isinstance(sides[i], Features):
-                raise InputError(f"features='implicit' does not go with a {type(sides[i]).__name__}; leave one out.")
-            sides[i] = implicit if sides[i] is None else sides[i].beside(implicit)
-    return sides[0], sides[1]
-
-
-def side_of(side: Any, ids: Identifiers | None = None) -> Any:
-    """Side information as solvers know it; arrays and DataFrames are features."""
-    return side if hasattr(side, "scaled") else Features.of(side, ids)
-
-
 def build_solver(asked: Parameters) -> Solver:
     """The solver that is named, or the method's own for what it is asked."""
-    given = [side for side in (asked.row_side, asked.col_side, asked.features) if side is not None]
+    given = [*several(asked.row_side), *several(asked.col_side), *several(asked.features)]
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
     return registry.find(asked.method).build_solver(asked.solver, tuple(sides))
@@ -112,31 +97,32 @@ def build_solver(asked: Parameters) -> Solver:
 
 def tune(
     asked: Parameters,
-    train: Observations,
-    held_out: Observations,
+    parts: tuple[Part, ...],
     seed: int,
     checkpoint: Checkpoint | None = None,
     on_trial: OnTrial | None = None,
 ) -> Found:
-    """Choose whatever is "auto"."""
+    """Choose whatever is "auto", by parts of the data to learn from and to judge by."""
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2
     method = registry.find(asked.method)
     if method.samples:
         raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
     space = tuning.Space.of(method, asked.lam, asked.rank, asked.theta, asked.biases)
-    held_out = prepared(held_out, losses.find(asked.loss))
-    solver = build_solver(asked)
-
-    sides = sides_of(asked, train)
-    searched = any(isinstance(side, Features) and side.ridge is None for side in sides)
+    loss, solver = losses.find(asked.loss), build_solver(asked)
+    parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
+    # What does not depend on the setting is found once for each part.
+    biased = Setting(1.0, 1, None, asked.biases is not False)
+    known = {id(train): (sides_of(asked, train), for_data(asked, train, biased).ridges) for train, _ in parts}
+    given = [one for side in known[id(parts[0][0])][0] for one in several(side)]
+    searched = any(isinstance(one, Features) and one.ridge is None for one in given)
     space = replace(space, features=searched)
-    ridges = for_data(asked, train, Setting(1.0, 1, None, asked.biases is not False)).ridges
 
     def problem(observations: Observations, setting: Setting) -> Problem:
+        sides, ridges = known[id(observations)]
         return build_problem(asked, observations, replace(setting, ridges=ridges), sides)
 
     with one_blas_thread():
-        return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
+        return tuning.tune(space, problem, solver, parts, seed, seconds, checkpoint, on_trial)
 
 
 def solve(
@@ -152,8 +138,10 @@ def solve(
     """Fit once."""
     problem = build_problem(asked, observations, setting)
     solver = build_solver(asked)
+    if setting.rank == 0:
+        start = problem.offsets_alone()
     with find_backend(asked.backend)(problem, solver, asked.n_workers) as distributed:
-        return solvers.solve(
+        result = solvers.solve(
             solver,
             distributed,
             start=start,
@@ -163,6 +151,7 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
+    return replace(result, features=feature_maps(problem, result)) if problem.featured else result
 
 
 def find_backend(name: str) -> Backend:

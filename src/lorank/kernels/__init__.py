@@ -6,6 +6,7 @@ lines: a line is a row of the row-major copy of the data, or a column of the col
 one kernel called twice. Lines are independent: the same bits come out for any number of threads.
 """
 
+from lorank.kernels.checksum import checksum
 from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, first_wrong_line, transpose
 from lorank.kernels.gradients import gradient_both, gradient_lines
 from lorank.kernels.lines import (
@@ -18,6 +19,7 @@ from lorank.kernels.lines import (
     solve_lines,
 )
 from lorank.kernels.memory import aligned_zeros, unlocked
+from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.sampling import draw_lines, spread_pairs
@@ -30,6 +32,7 @@ __all__ = [
     "Workers",
     "aligned_zeros",
     "available_cores",
+    "checksum",
     "compress",
     "count_if_sorted",
     "cut_terms",
@@ -41,6 +44,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "krige_lines",
     "level_probabilities",
     "line_sums",
     "multiply_lines",

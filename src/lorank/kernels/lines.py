@@ -158,16 +158,18 @@ def solve_upper(system, right, p):
 
 
 @kernel
-def line_gram(pointers, indices, values, weights, features, k, biased, offset, i, block, gram):
+def line_gram(pointers, indices, values, weights, features, k, biased, offset, i, base, block, gram):
     """gram = Gram of [F_i, o_i], F_i the features that line i has seen: its last row holds F_i' o_i and o_i' o_i.
 
-    With weights C_i = diag(c_ij) it is that of sqrt(C_i) [F_i, o_i].
+    With weights C_i = diag(c_ij) it is that of sqrt(C_i) [F_i, o_i]; base (p + 1, p + 1) or None is added to it.
     """
     p = k + 1 if biased else k
     q = features.shape[1]
     one = features.dtype.type(1)
     far = features.size >= FAR
     gram[:] = 0
+    if base is not None:
+        gram[: p + 1, : p + 1] = base
     at = pointers[i]
     while at < pointers[i + 1]:
         n = min(BLOCK, pointers[i + 1] - at)
@@ -197,16 +199,16 @@ def line_gram(pointers, indices, values, weights, features, k, biased, offset, i
 
 
 @kernel
-def place_system(gram, ridge, p, lane, system, right):
-    """Put the system (gram + ridge) w = last row of gram into its lane."""
+def place_system(gram, ridge, share, k, p, lane, system, right):
+    """Put the system (gram + ridge) w = last row of gram into its lane, the ridge of the k factors times the share."""
     # Lines with fewer observations than p and no ridge are singular; this much keeps them solvable.
     scale = gram.dtype.type(0)
     for a in range(p):
-        scale += gram[a, a] + ridge[a, a]
+        scale += gram[a, a] + (share * ridge[a, a] if a < k else ridge[a, a])
     scale = np.finfo(gram.dtype).eps * 100 * scale / p + gram.dtype.type(1e-30)
     for a in range(p):
         for c in range(a + 1):
-            system[(a * p + c) * LANES + lane] = gram[a, c] + ridge[a, c]
+            system[(a * p + c) * LANES + lane] = gram[a, c] + (share * ridge[a, c] if a < k else ridge[a, c])
         system[(a * p + a) * LANES + lane] += scale
         right[a * LANES + lane] = gram[p, a]
 
@@ -225,11 +227,14 @@ def half_squares(gram, w, p, lane):
 
 
 @kernel
-def _solve_range(pointers, indices, values, weights, features, k, biased, offset, ridge, pull, out, loss, lo, hi):
-    """Least squares of the lines lo to hi: (F_i' C_i F_i + ridge) w_i = F_i' C_i o_i + pull_i.
+def _solve_range(
+    pointers, indices, values, weights, features, k, biased, offset, ridge, pull, base, shares, out, loss, lo, hi
+):
+    """Least squares of the lines lo to hi: (F_i' C_i F_i + s_i ridge) w_i = F_i' C_i o_i + pull_i.
 
     F_i are the features that the line has seen, C_i = diag(c_ij) its weights (1 without any); ridge (p, p),
-    p = k + biased; pull (lines, k or p), or (0, 0) for none. Writes w_i into out and half the weighted sum of squared
+    p = k + biased; pull (lines, k or p), or (0, 0) for none; base as in `line_gram`; shares (lines,) holds s_i, or None
+    for 1. Writes w_i into out and half the weighted sum of squared
     residuals at w_i into loss, which the normal equations give for nothing.
     """
     p = k + 1 if biased else k
@@ -238,12 +243,13 @@ def _solve_range(pointers, indices, values, weights, features, k, biased, offset
     grams = np.zeros((LANES, q, q), features.dtype)
     system = np.ones(p * p * LANES, features.dtype)
     right = np.zeros(p * LANES, features.dtype)
+    one = features.dtype.type(1)
     for first in range(lo, hi, LANES):
         lanes = min(LANES, hi - first)
         for lane in range(lanes):
             i = first + lane
-            line_gram(pointers, indices, values, weights, features, k, biased, offset, i, block, grams[lane])
-            place_system(grams[lane], ridge, p, lane, system, right)
+            line_gram(pointers, indices, values, weights, features, k, biased, offset, i, base, block, grams[lane])
+            place_system(grams[lane], ridge, one if shares is None else shares[i], k, p, lane, system, right)
             if pull.size:
                 for a in range(pull.shape[1]):
                     right[a * LANES + lane] += pull[i, a]
@@ -257,16 +263,30 @@ def _solve_range(pointers, indices, values, weights, features, k, biased, offset
 
 
 def solve_lines(
-    pointers, indices, values, weights, features, k: int, biased: bool, offset: float, ridge, pull, workers: Workers
+    pointers,
+    indices,
+    values,
+    weights,
+    features,
+    k: int,
+    biased: bool,
+    offset: float,
+    ridge,
+    pull,
+    workers: Workers,
+    base=None,
+    shares=None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ridge regressions of all lines on the features of the other side: the padded factor, and each line's loss.
 
-    ridge (p, p), p = k + biased; pull (lines, k or p) or empty. The same bits however lines are cut into blocks.
+    ridge (p, p), p = k + biased; pull (lines, k or p) or empty; base (p + 1, p + 1), the Gram of what every line has
+    beside its entries, or None; shares (lines,) of the ridge that each line has, or None for 1. The same bits however
+    lines are cut into blocks.
     """
     count = pointers.size - 1
     out, loss = aligned_zeros((count, features.shape[1]), features.dtype), np.empty(count)
     entries = (pointers, indices, values, weights)
-    args = (*entries, features, k, biased, features.dtype.type(offset), ridge, pull, out, loss)
+    args = (*entries, features, k, biased, features.dtype.type(offset), ridge, pull, base, shares, out, loss)
     work = {"work_per_entry": (k + 1) * (k + 2) / 2, "work_per_line": k**3 / 6 + k**2}
     workers.run(_solve_range, pointers, *args, **work)
     return out, loss
@@ -281,7 +301,8 @@ def gram_lines(pointers, indices, values, weights, features, k, out, lo, hi):
     """
     block = np.zeros((BLOCK, features.shape[1]), features.dtype)
     for i in range(lo, hi):
-        line_gram(pointers, indices, values, weights, features, k, False, features.dtype.type(0), i, block, out[i])
+        zero = features.dtype.type(0)
+        line_gram(pointers, indices, values, weights, features, k, False, zero, i, None, block, out[i])
 
 
 @kernel

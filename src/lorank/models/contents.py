@@ -22,6 +22,7 @@ from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownVal
 from lorank.observations import Observations
 from lorank.observations.checks import refuse_mask
 from lorank.observations.identifiers import Identifiers
+from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers import Posterior, Result
 from lorank.types import Array
 
@@ -88,6 +89,11 @@ class Contents:
     def posterior(self) -> Posterior | None:
         """The posterior, if the model was sampled."""
         return self.result.posterior
+
+    @property
+    def features(self) -> tuple[FeatureMap | None, FeatureMap | None]:
+        """What features say of rows and of columns that are not there yet."""
+        return self.result.features
 
     @property
     def levels(self) -> Array | None:

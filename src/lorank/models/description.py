@@ -13,7 +13,7 @@ import lorank
 from lorank import losses, registry
 from lorank.models.contents import Contents
 from lorank.models.intervals import Calibration
-from lorank.models.packing import pack_side, pack_text, unpack_side, unpack_text
+from lorank.models.packing import pack_features, pack_side, pack_text, unpack_features, unpack_side, unpack_text
 from lorank.models.setting import Setting
 from lorank.solvers.result import History, Status
 from lorank.types import Array
@@ -55,6 +55,11 @@ def describe(model: Contents, arrays: dict[str, Array]) -> dict[str, Any]:
         "calibration": None if calibration is None else int(calibration.count),
         "trials": [{name: plain(value) for name, value in trial.items()} for trial in model.trials],
         "columns": model.columns,
+        "features": {
+            side: pack_features(known, f"{side}_features", arrays)
+            for side, known in zip(("row", "col"), model.features)
+            if known is not None
+        },
         "titles": titles,
         "result": {
             "objective": float(result.objective),
@@ -110,11 +115,14 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
     }
 
 
-def outcome_of(about: dict[str, Any]) -> dict[str, Any]:
+def outcome_of(about: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """What the description says of the fit: the fields of a `Result` beside its factors."""
-    saved = dict(about["result"])
+    saved, kept = dict(about["result"]), about.get("features", {})
     status = saved.pop("status")
-    return {"status": Status[status], "history": History(**about["history"]), **saved}
+    features = tuple(
+        unpack_features(kept[side], f"{side}_features", arrays) if side in kept else None for side in ("row", "col")
+    )
+    return {"status": Status[status], "history": History(**about["history"]), "features": features, **saved}
 
 
 def current(about: dict[str, Any], entries: int) -> dict[str, Any]:

@@ -10,11 +10,13 @@ import numpy as np
 from lorank import registry
 from lorank.errors import InputError
 from lorank.kernels import Workers
-from lorank.linalg import Factors, Frame
+from lorank.linalg import Factors, Frame, balance
 from lorank.models.contents import Contents
-from lorank.observations import Observations, observe
+from lorank.observations import Lines, Observations, observe
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
+from lorank.side_information.base import several
+from lorank.side_information.new_lines import ids_of, lines_of, with_rows
 from lorank.solvers import History, Result, Status, gibbs
 from lorank.types import Array
 
@@ -24,25 +26,35 @@ M = TypeVar("M", bound=Contents)
 STEPS = 50
 
 
-def fold_in(model: M, X_new: Any, axis: int) -> M:
-    """A model of new rows (axis 0) or columns (axis 1); the other side is the fitted model's."""
+def fold_in(model: M, X_new: Any, axis: int, features: Any = None) -> M:
+    """A model of new rows (axis 0) or columns (axis 1); the other side is the fitted model's.
+
+    features are those of the new lines, as they were given to the fit; with ids of their own they may be of more lines
+    than X_new has entries of, and without X_new there are features alone.
+    """
     if axis not in (0, 1):
         raise InputError(f"axis is 0 for new rows or 1 for new columns; got {axis!r}.")
     refuse_mean(model, "fold_in")
     model = model.loaded()
-    observations = observe(X_new)
-    if axis == 1:
-        observations = observations.transposed()
+    given = several(features)
     ids = (model.row_ids, model.col_ids)
-    observations = _beside(observations, model.shape[1 - axis], ids[1 - axis], ("column", "row")[axis])
+    if X_new is None:
+        observations = _no_entries(given, model.shape[1 - axis], ids[1 - axis])
+    else:
+        observations = observe(X_new)
+        if axis == 1:
+            observations = observations.transposed()
+        observations = _beside(observations, model.shape[1 - axis], ids[1 - axis], ("column", "row")[axis])
+    observations = with_rows(observations, [ids_of(part) for part in given])
+    coordinates = _coordinates(model, observations, axis, given)
     posterior = None
     if model.posterior is None:
-        factors = fold_in_rows(model, observations, transposed=axis == 1)
+        factors = fold_in_rows(model, observations, axis == 1, coordinates)
         if axis == 1:
             observations, factors = observations.transposed(), factors.transposed()
     else:
         observations = observations.transposed() if axis == 1 else observations
-        posterior = gibbs.fold_in(model.posterior, observations, axis, Workers(model.n_jobs))
+        posterior = gibbs.fold_in(model.posterior, observations, axis, Workers(model.n_jobs), coordinates)
         factors = posterior.mean
     # What is known of the rows beside their entries does not go with new ones.
     params = {
@@ -51,7 +63,7 @@ def fold_in(model: M, X_new: Any, axis: int) -> M:
     message = f"{factors.shape[axis]} {('rows', 'columns')[axis]} folded into a model of {model.shape[axis]}."
     return replace(
         model,
-        result=Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History(), posterior),
+        result=Result(factors, float("nan"), Status.CONVERGED, message, 1, 0.0, History(), posterior, model.features),
         params=params,
         row_ids=observations.row_ids,
         col_ids=observations.col_ids,
@@ -71,15 +83,17 @@ def refuse_mean(model: Contents, what: str) -> None:
         raise InputError(f"{what} is for a single fit; this model is the mean of {fits}: use n_fits=1.")
 
 
-def fold_in_rows(model: Contents, observations: Observations, transposed: bool = False) -> Factors:
+def fold_in_rows(
+    model: Contents, observations: Observations, transposed: bool = False, expected: Array | None = None
+) -> Factors:
     """Factors whose rows are new ones, regressed on the fitted factors of the columns (of X^T when transposed).
 
-    Row i: (H_i^T H_i + M) w_i = H_i^T o_i with M the regularizer's multiplier at the fitted factors, which is the
-    equation that the rows of the fit itself satisfy: a training row comes back as it was, up to the tolerance. Of
-    a model that was sampled, the mean over its draws.
+    Row i: (H_i^T H_i + M) w_i = H_i^T o_i + M m_i with M the regularizer's multiplier at the fitted factors and m_i
+    where features expect the row (else 0), which is the equation that the rows of the fit itself satisfy: a training
+    row comes back as it was, up to the tolerance. Of a model that was sampled, the mean over its draws.
     """
     if model.posterior is not None and not transposed:
-        return gibbs.fold_in(model.posterior, observations, 0, Workers(model.n_jobs)).mean
+        return gibbs.fold_in(model.posterior, observations, 0, Workers(model.n_jobs), expected).mean
     fitted = model.factors.transposed() if transposed else model.factors
     regularizer, loss = model.regularizer(), model.loss
     if not registry.find(model.params["method"]).folds_in:
@@ -89,14 +103,38 @@ def fold_in_rows(model: Contents, observations: Observations, transposed: bool =
     if ridges is not None and transposed:
         ridges = ridges[1], ridges[0]
     problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
-    frame = problem.frame(fitted)
+    grams = [
+        problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
+        for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
+    ]
+    frame = balance(*grams)
     ridge = frame.for_left(_multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
     # For the squared loss the first step is the solution; others are reached by majorizing steps.
     for _ in range(1 if problem.squared else STEPS):
-        folded = replace(folded, left=problem.ridge_regressions(folded, ridge)[0])
+        folded = replace(folded, left=problem.ridge_regressions(folded, ridge, expected=expected)[0])
     problem.workers.close()
     return folded
+
+
+def _coordinates(model: Contents, observations: Observations, axis: int, given: tuple[Any, ...]) -> Array | None:
+    """Where features expect new lines, which are rows here; None if the model knows no features of that side."""
+    known = model.features[axis]
+    if known is not None:
+        return known.coordinates(given, observations.by_row, observations.row_ids)
+    if given:
+        raise InputError(f"This model was fitted without features of its {('rows', 'columns')[axis]}; leave them out.")
+    return None
+
+
+def _no_entries(given: tuple[Any, ...], n: int, col_ids: Identifiers | None) -> Observations:
+    """New rows of which only features are known."""
+    if not given:
+        raise InputError("New rows or columns need entries or features; give X_new, features or both.")
+    ids = ids_of(given[0])
+    count = lines_of(given[0]) if ids is None else 0  # those with ids are added by them
+    lines = Lines(np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    return Observations((count, n), lines, None if ids is None else Identifiers(ids[:0]), col_ids)
 
 
 def updated(older: Observations, newer: Observations) -> Observations:

@@ -127,14 +127,17 @@ class Model(Contents):
             X[model.observations.rows, model.observations.cols] = model.observations.values
         return X
 
-    def fold_in(self, X_new: Any, axis: int = 0) -> Model:
+    def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> Model:
         """A model of rows that were not there before (columns with axis=1), beside the columns of this one.
 
         Each new row is a small regression on the factors of the columns; those do not change. X_new is as for
         `MatrixCompletion.fit`: its rows are new, its columns are known, by id where there are ids. Millions of rows at
         once are fine.
+
+        features are those of the new rows, given as `row_side` was to the fit: a row is then expected where they say,
+        and with few entries or none (X_new=None) stays there. Who rated what is read off X_new.
         """
-        return folding.fold_in(self, X_new, axis)
+        return folding.fold_in(self, X_new, axis, features)
 
     def score(self, X: Any, y: None = None) -> float:
         """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
@@ -190,7 +193,7 @@ class Model(Contents):
     @cached_property
     def training_error(self) -> float:
         """Error on the entries that it was fitted on, root mean squared (logistic: mean loss); NaN if not kept."""
-        return math.nan if self.observations is None else -self.score(self.observations)
+        return -self.score(self.observations) if self.observations is not None and self.observations.nnz else math.nan
 
     def held_out_error(self) -> tuple[str, float] | None:
         """The error on entries that the model was not fitted on, and where they are from; None if there were none."""

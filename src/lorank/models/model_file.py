@@ -153,7 +153,7 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> Contents:
         seen = Observations(factors.shape, unpack_observations(arrays, factors.shape, dtype), *ids)
     posterior = about.get("posterior")
     drawn = None if posterior is None else unpack_posterior(posterior, arrays, factors)
-    result = Result(factors, posterior=drawn, **outcome_of(about))
+    result = Result(factors, posterior=drawn, **outcome_of(about, arrays))
     return Contents(
         result=result,
         row_ids=ids[0],

@@ -13,7 +13,10 @@ from lorank.linalg import Factors, pad
 from lorank.observations import Lines, Observations
 from lorank.observations.checks import check_lines, check_sparse, index_type
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
+from lorank.side_information.encoding import Encoding
+from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers import Posterior
+from lorank.solvers.prior_draws import PriorDraws
 from lorank.types import Array
 
 Side = Features | GraphLaplacian | KernelPrior
@@ -142,7 +145,10 @@ def checked_lines(
 
 
 def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] | None:
-    """Put features, a graph or kernel prior into `arrays`; None if it is of a kind that cannot be put away."""
+    """Put features, a graph or kernel prior, or several, into `arrays`; None if one is of a kind that cannot be."""
+    if isinstance(side, (list, tuple)):
+        parts = [pack_side(part, f"{name}.{number}", arrays) for number, part in enumerate(side)]
+        return None if any(part is None for part in parts) else {"kind": "several", "parts": parts}
     if type(side) is KernelPrior:
         arrays[f"{name}.points"] = np.asarray(side.points)
         plain = {"length": float(side.length), "nugget": float(side.nugget), "weight": float(side.weight)}
@@ -153,7 +159,12 @@ def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] 
             arrays |= {f"{name}.{part}": getattr(matrix, part) for part in SPARSE}
         else:
             arrays[f"{name}.matrix"] = matrix
-        return {"kind": "features", "columns": int(matrix.shape[1])}
+        return {
+            "kind": "features",
+            "columns": int(matrix.shape[1]),
+            "ridge": side.ridge if isinstance(side, Features) else None,
+            "encodings": [encoding.plain() for encoding in Features.of(side).encodings],
+        }
     if type(side) is not GraphLaplacian:
         return None
     if side.sparse:
@@ -163,13 +174,18 @@ def pack_side(side: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any] 
     return {"kind": "graph", "weight": float(side.weight)}
 
 
-def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> Side:
-    """The features, graph or kernel prior that `pack_side` put away."""
+def unpack_side(about: dict[str, Any], name: str, arrays: dict[str, Array], size: int) -> Any:
+    """The features, graph or kernel prior, or the tuple of several, that `pack_side` put away."""
+    if about["kind"] == "several":
+        parts = enumerate(about["parts"])
+        return tuple(unpack_side(part, f"{name}.{number}", arrays, size) for number, part in parts)
     given = dict(about)
     side: Side
     kind = given.pop("kind")
     if kind == "features":
-        side = Features(_unpack_matrix(name, arrays, (size, int(given["columns"]))))
+        matrix = _unpack_matrix(name, arrays, (size, int(given["columns"])))
+        ridge = None if given.get("ridge") is None else float(given["ridge"])
+        side = Features(matrix, ridge, tuple(map(Encoding.from_plain, given.get("encodings", ()))))
     elif kind == "kernel":
         side = KernelPrior(arrays[f"{name}.points"].astype(np.float64), **given)
     elif f"{name}.matrix" in arrays:
@@ -193,6 +209,26 @@ def _unpack_matrix(name: str, arrays: dict[str, Array], shape: tuple[int, int]) 
     return sparse
 
 
+def pack_features(known: FeatureMap, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Put into `arrays` what is kept of features to say where new lines are expected."""
+    arrays[f"{name}.lift"] = known.lift
+    if known.gram is not None:
+        arrays[f"{name}.gram"] = known.gram
+    return {"encodings": [encoding.plain() for encoding in known.encodings]}
+
+
+def unpack_features(about: dict[str, Any], name: str, arrays: dict[str, Array]) -> FeatureMap:
+    """What `pack_features` put away, checked."""
+    encodings = tuple(map(Encoding.from_plain, about["encodings"]))
+    lift, gram = arrays[f"{name}.lift"], arrays.get(f"{name}.gram")
+    width = sum(encoding.width for encoding in encodings)
+    if lift.ndim != 2 or len(lift) != width or not np.isfinite(lift).all():
+        raise ValueError("what it keeps of features does not go together")
+    if gram is not None and (gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not np.isfinite(gram).all()):
+        raise ValueError("what it keeps of features does not go together")
+    return FeatureMap(encodings, lift, gram)
+
+
 def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, Any]:
     """Put into `arrays` what error bars need beside the mean, whose factors are there as "W" and "H"."""
     summary = posterior.summary
@@ -204,6 +240,9 @@ def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, 
         arrays |= {"cuts": posterior.cuts, "levels": posterior.levels}
     if summary.biased:
         arrays |= {"summary.row_bias": summary.row_bias, "summary.col_bias": summary.col_bias}
+    for side, prior in zip(("row", "col"), posterior.priors or ()):
+        if prior.known:
+            arrays |= {f"{side}_prior.{part}": array for part, array in vars(prior).items()}
     return {
         "width": int(posterior.width),
         "draws": int(posterior.draws),
@@ -239,7 +278,21 @@ def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Fact
         known = levels.ndim == 1 and cuts.shape == (draws, levels.size - 1) and levels.size > 0
         if not known or not (np.isfinite(cuts).all() and np.isfinite(levels).all()):
             raise ValueError("its levels and their cuts do not go together")
-    return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels)
+    p = W.shape[1] + (parts[2] is not None)
+    priors = _unpack_prior("row", arrays, draws, p), _unpack_prior("col", arrays, draws, p)
+    return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels, priors)
+
+
+def _unpack_prior(side: str, arrays: dict[str, Array], draws: int, p: int) -> PriorDraws:
+    """The prior of a side's lines in each draw, empty where it has no features."""
+    parts = [arrays.get(f"{side}_prior.{part}") for part in ("mu", "Lambda", "coefficients")]
+    if any(part is None for part in parts):
+        return PriorDraws.empty(0, p, 0)
+    mu, Lambda, coefficients = found = tuple(np.asarray(part) for part in parts)
+    shapes = mu.shape == (draws, p) and Lambda.shape == (draws, p, p) and coefficients.ndim == 3
+    if not shapes or coefficients.shape[::2] != (draws, p) or not all(np.isfinite(part).all() for part in found):
+        raise ValueError("its prior does not go with its draws")
+    return PriorDraws(mu, Lambda, coefficients)
 
 
 def _unpack_noise(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int, int], draws: int) -> Factors:

@@ -2,12 +2,12 @@
 
 manifest.json describes the model and names the shards; each has up to SHARD lines: a padded factor and the ids, and for
 rows the columns that were seen and the values there, as .npy files that are memory-mapped. Nothing in it is code.
-Format 1 is read as well: it has no values of what was seen, no calibration and no side information.
+Format 2 is read as well, which has no checksums, and format 1, which also has no values of what was seen, no
+calibration and no side information.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,31 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import replacing_folder
-from lorank.kernels import unlocked
+from lorank.files import replacing_folder, reserve
 from lorank.linalg import padded_width
+from lorank.linalg.memory import check_memory
 from lorank.models.contents import Contents
 from lorank.models.description import describe, fields_of, outcome_of
 from lorank.models.packing import exact_type
+from lorank.models.shard_files import (
+    MANIFEST,
+    ShardFolder,
+    check_target,
+    finite,
+    is_shards,
+    read_manifest,
+    within,
+    write_manifest,
+)
 from lorank.models.sharded import ShardedArray, ShardedFactors, ShardedIdentifiers, UnknownValues
 from lorank.observations import Lines, Observations
 from lorank.observations.identifiers import Identifiers
 from lorank.solvers import Result
 from lorank.types import Array
 
-FORMAT, FIRST_FORMAT = "lorank shards 2", "lorank shards 1"
-MANIFEST = "manifest.json"
+__all__ = ["MANIFEST", "SHARD", "check_target", "is_shards", "read", "write"]
+
+FIRST_FORMAT = "lorank shards 1"
 # Lines in a shard: 24 MB of factors at rank 20.
 SHARD = 1 << 17
 
@@ -51,18 +62,16 @@ def write(
     if model.posterior is not None:
         raise InputError("A model that was sampled is saved as one file: shards have no room for its draws.")
     folder = Path(folder)
-    check_target(folder)
     if seen is None and data and model.observations is not None:
         lines = model.observations.by_row
         seen = lambda: _blocks(lines, shard)  # noqa: E731
-    with replacing_folder(folder) as beside:
+    with replacing_folder(folder, check_target) as beside:
         arrays: dict[str, Array] = {}
         manifest = describe(model, arrays)
         for name, array in arrays.items():
             np.save(beside / f"{name}.npy", array)
         factors = model.factors
         manifest |= {
-            "format": FORMAT,
             "arrays": list(arrays),
             "k": factors.k,
             "biased": factors.biased,
@@ -76,7 +85,7 @@ def write(
         manifest["seen"] = None
         if seen is not None:
             manifest |= _write_seen(seen, beside, model.shape[0], shard)
-        (beside / MANIFEST).write_text(json.dumps(manifest))
+        write_manifest(beside, manifest)
 
 
 def _blocks(lines: Lines, size: int) -> Iterator[tuple[int, int, Lines]]:
@@ -94,7 +103,7 @@ def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> 
     """The ids by position, and where they do not ascend, the ascending ones too and their positions."""
     if ids is None:
         return {"ids": False}
-    kind = ids.values.dtype.kind
+    kind = ids.kind
     if kind not in "iuUfM":
         raise InputError(f"Ids of type {ids.values.dtype} cannot be kept in shards; use numbers, dates or text.")
     before: Any = None
@@ -116,7 +125,16 @@ def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> 
 
 def _encoded(ids: Array) -> Array:
     """Text as UTF-8, which sorts as its text does, and takes a quarter of numpy's four bytes a letter."""
-    return np.char.encode(ids, "utf-8") if ids.dtype.kind == "U" else ids
+    if ids.dtype.kind == "U":
+        return np.char.encode(ids, "utf-8")
+    if ids.dtype.kind != "O":
+        return ids
+    texts = [text.encode("utf-8", "surrogatepass") for text in ids]
+    longest = max(map(len, texts))
+    check_memory(2 * longest * len(texts), f"A shard of ids of up to {longest} bytes", "save one file instead")
+    if any(text.endswith(b"\0") for text in texts):
+        raise InputError("Ids that end in a null character cannot be kept in shards; save one file instead.")
+    return np.array(texts)
 
 
 def _decoded(ids: Array) -> Array:
@@ -148,7 +166,7 @@ def _write_seen(seen: Rows, folder: Path, lines: int, shard: int) -> dict[str, A
         # Of a file with no entry nothing could be mapped: it gets one that no row has.
         shape = (max(totals[-1], 1),)
         paths = {folder / f"{name}-{number}.npy": kind for name, kind in kinds.items()}
-        files.append([np.lib.format.open_memmap(path, "w+", kind, shape) for path, kind in paths.items()])
+        files.append([_mapped(path, kind, shape) for path, kind in paths.items()])
     for lo, hi, own in seen():
         for number in range(lo // shard, (hi - 1) // shard + 1):
             first, last = max(lo, number * shard), min(hi, (number + 1) * shard)
@@ -162,73 +180,58 @@ def _write_seen(seen: Rows, folder: Path, lines: int, shard: int) -> dict[str, A
     return {"seen": totals, "range": list(map(float, extent)), "weights": "seen-weights" in kinds}
 
 
-def check_target(folder: Path) -> None:
-    """Refuse to replace a folder that is not a model."""
-    if folder.exists() and not is_shards(folder) and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder} exists and is not a lorank model; choose another name.")
-
-
-def is_shards(folder: str | Path) -> bool:
-    """Whether a path is a folder of shards."""
-    return (Path(folder) / MANIFEST).is_file()
+def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> Any:
+    """A new file as an array. Its room on the disk is reserved: where there is none, a mapped file ends the process."""
+    array = np.lib.format.open_memmap(path, "w+", kind, shape)
+    reserve(path)
+    return array
 
 
 def read(folder: str | Path) -> Contents:
     """The contents of the model in a folder of shards; nothing is read yet but its manifest."""
     folder = Path(folder)
+    manifest = read_manifest(folder)
+    files = ShardFolder(folder, manifest)
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
-        written = manifest.get("format")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        raise InputError(f"{folder} is not a folder of model shards, or its manifest is damaged.") from None
-    if written not in (FORMAT, FIRST_FORMAT):
-        raise InputError(f"{folder} has the format {written!r}; this lorank reads {FORMAT!r}.")
-    try:
-        return _build(folder, _current(manifest, folder) if written == FIRST_FORMAT else manifest)
+        return _build(files, _current(manifest, files) if manifest["format"] == FIRST_FORMAT else manifest)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError, ZeroDivisionError) as error:
         raise InputError(f"{folder} is not a model that can be used: {' '.join(str(error).split())[:200]}.") from None
 
 
-def _build(folder: Path, manifest: dict[str, Any]) -> Contents:
+def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
     k, biased = int(manifest["k"]), bool(manifest["biased"])
-    left, right = (_factor(folder, side, manifest) for side in ("row", "col"))
+    kinds: set[np.dtype[Any]] = set()
+    left, right = (_factor(files, side, manifest, kinds) for side in ("row", "col"))
     factors = ShardedFactors(left, right, k, biased, float(manifest["offset"]))
-    ids = [_ids(folder, side, manifest[side]) for side in ("row", "col")]
-    arrays = {str(name): _read(folder, f"{name}.npy") for name in manifest["arrays"]}
-    seen, totals = None, manifest["seen"]
-    if totals is not None:
-        cuts = np.concatenate([[0], np.cumsum(totals, dtype=np.int64)])
-
-        def stored(name: str) -> Any:
-            return ShardedArray(cuts, lambda s: _read(folder, f"{name}-{s}.npy")[: totals[s]])
-
-        values = stored("seen-values")
-        if not manifest.get("values", True):
-            values = UnknownValues(int(cuts[-1]), factors.dtype)
-        weights = stored("seen-weights") if manifest.get("weights") else None
-        lines = Lines(_pointers(folder, manifest["row"], cuts), stored("seen"), values, weights)
-        seen = Observations(factors.shape, lines, *ids)
+    ids = [_ids(files, side, manifest[side]) for side in ("row", "col")]
+    arrays = {str(name): files.open(f"{name}.npy") for name in manifest["arrays"]}
+    seen = None
+    if manifest["seen"] is not None:
+        totals = [int(total) for total in manifest["seen"]]
+        if len(totals) != _ends(manifest["row"]).size - 1:
+            raise ValueError("it has not as many shards of entries as of rows")
+        seen = Observations((len(left), len(right)), _seen(files, manifest, totals, len(right)), *ids)
     return Contents(
-        result=Result(factors, **outcome_of(manifest)),
+        result=Result(factors, **outcome_of(manifest, arrays)),
         row_ids=ids[0],
         col_ids=ids[1],
         observations=seen,
         sigma=None if manifest["sigma"] is None else np.array(manifest["sigma"], float),
-        **fields_of(manifest, arrays, factors.shape),
+        **fields_of(manifest, arrays, (len(left), len(right))),
     )
 
 
-def _current(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _current(manifest: dict[str, Any], files: ShardFolder) -> dict[str, Any]:
     """The manifest of a folder of format 1 as it would be written now."""
     setting = manifest["setting"]
-    params = {"method": manifest["method"], **setting, "dtype": str(_read(folder, "row-0.npy").dtype)}
+    params = {"method": manifest["method"], **setting, "dtype": str(files.open("row-0.npy").dtype)}
     totals = None
     if manifest["seen"]:
         rows = manifest["row"]
         shards = range(-(-rows["lines"] // rows["shard"]))
-        totals = [int(_read(folder, f"seen-ends-{number}.npy")[-1]) for number in shards]
+        totals = [int(files.open(f"seen-ends-{number}.npy")[-1]) for number in shards]
     result = {name: manifest[name] for name in ("objective", "status", "message", "n_iter", "seconds")}
     sides = {side: {"ids": True, "ascending": True, **manifest[side]} for side in ("row", "col")}
     unknown = dict.fromkeys(("range", "calibration", "sigma"))
@@ -236,27 +239,38 @@ def _current(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**manifest, **unknown, **empty, **sides, "params": params, "result": result, "seen": totals}
 
 
-def _factor(folder: Path, side: str, manifest: dict[str, Any]) -> Any:
-    width = padded_width(int(manifest["k"]))
+def _factor(files: ShardFolder, side: str, manifest: dict[str, Any], kinds: set[np.dtype[Any]]) -> Any:
+    """A padded factor; `kinds` takes the type of all shards, which is one."""
+    width, ends = padded_width(int(manifest["k"])), _ends(manifest[side])
 
     def read(number: int) -> Array:
-        lines = _read(folder, f"{side}-{number}.npy")
-        # Compiled code trusts these shapes.
-        if lines.shape != (array.ends[number + 1] - array.ends[number], width) or lines.dtype.kind != "f":
-            raise InputError(f"The shard {folder / f'{side}-{number}.npy'} is damaged; save the model again.")
-        return lines
+        def fits(lines: Array) -> bool:
+            good = lines.shape == (ends[number + 1] - ends[number], width) and lines.flags.c_contiguous
+            alike = lines.dtype in (np.float32, np.float64) and kinds | {lines.dtype} == {lines.dtype}
+            if good and alike and finite(lines):
+                kinds.add(lines.dtype)
+                return True
+            return False
 
-    array = ShardedArray(_ends(manifest[side]), read)
-    return array
+        return files.open(f"{side}-{number}.npy", fits)
+
+    return ShardedArray(ends, read)
 
 
-def _ids(folder: Path, side: str, about: dict[str, Any]) -> Identifiers | None:
+def _ids(files: ShardFolder, side: str, about: dict[str, Any]) -> Identifiers | None:
     if not about["ids"]:
         return None
     ends = _ends(about)
 
     def stored(what: str, convert: Callable[[Array], Array] | None = None) -> ShardedArray:
-        return ShardedArray(ends, lambda number: _read(folder, f"{side}-{what}-{number}.npy"), convert)
+        def read(number: int) -> Array:
+            def fits(part: Array) -> bool:
+                whole = part.shape == (ends[number + 1] - ends[number],) and part.dtype.kind in "iufSM"
+                return whole and (what != "places" or within(part, int(ends[-1])))
+
+            return files.open(f"{side}-{what}-{number}.npy", fits)
+
+        return ShardedArray(ends, read, convert)
 
     values = stored("ids", _decoded)
     if about["ascending"]:
@@ -264,25 +278,43 @@ def _ids(folder: Path, side: str, about: dict[str, Any]) -> Identifiers | None:
     return ShardedIdentifiers(values, stored("sorted"), stored("places"))
 
 
-def _pointers(folder: Path, rows: dict[str, Any], cuts: Array) -> Any:
-    """Where the entries of each row begin, and where the last ones end."""
-    ends = _ends(rows)
+def _seen(files: ShardFolder, manifest: dict[str, Any], totals: list[int], columns: int) -> Any:
+    """The entries of each row, which a shard of rows has in three files."""
+    ends, cuts = _ends(manifest["row"]), np.concatenate([[0], np.cumsum(totals, dtype=np.int64)])
     last = ends.size - 2
 
-    def read(number: int) -> Array:
-        own = _read(folder, f"seen-ends-{number}.npy")
+    def pointers(number: int) -> Array:
+        def fits(own: Array) -> bool:
+            rows = ends[number + 1] - ends[number]
+            whole = own.dtype == np.int64 and own.shape == (rows + 1,) and own[0] == 0 and own[-1] == totals[number]
+            return whole and bool((own[1:] >= own[:-1]).all())
+
+        own = files.open(f"seen-ends-{number}.npy", fits)
         return (own if number == last else own[:-1]) + cuts[number]
 
-    return ShardedArray(ends + (np.arange(ends.size) > last), read)
+    def part(name: str, good: Callable[[Array], bool]) -> Any:
+        def read(number: int) -> Array:
+            # Of a file with no entry nothing could be mapped: it has one that no row has.
+            def fits(own: Array) -> bool:
+                return own.shape == (max(totals[number], 1),) and good(own[: totals[number]])
+
+            return files.open(f"{name}-{number}.npy", fits)[: totals[number]]
+
+        return ShardedArray(cuts, read)
+
+    cols = part("seen", lambda own: within(own, columns))
+    values = part("seen-values", lambda own: own.dtype.kind == "f" and finite(own))
+    if not manifest.get("values", True):
+        values = UnknownValues(int(cuts[-1]), np.dtype(manifest["params"]["dtype"]))
+    weights = None
+    if manifest.get("weights"):
+        weights = part("seen-weights", lambda own: own.dtype.kind == "f" and finite(own) and bool((own >= 0).all()))
+    starts: Any = ShardedArray(ends + (np.arange(ends.size) > last), pointers)
+    return Lines(starts, cols, values, weights)
 
 
 def _ends(about: dict[str, Any]) -> Array:
     lines, shard = int(about["lines"]), int(about["shard"])
+    if lines < 1 or shard < 1:
+        raise ValueError("it has no rows or columns")
     return np.minimum(np.arange(-(-lines // shard) + 1) * shard, lines)
-
-
-def _read(folder: Path, name: str) -> Array:
-    try:
-        return unlocked(np.load(folder / name, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError):
-        raise InputError(f"The shard {folder / name} is gone or damaged; save the model again.") from None

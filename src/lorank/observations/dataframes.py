@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
 
 
@@ -59,8 +60,11 @@ def read_columns(frame: Any, row: str, col: str, value: str, weight: str | None 
     return table[row].to_numpy(), table[col].to_numpy(), *(_floats(table[name]) for name in numeric)
 
 
-def read_features(frame: Any) -> tuple[list[Array], Any]:
-    """The columns of a frame as arrays, of floats where they are numbers, and its row labels (or None)."""
+def read_features(frame: Any) -> tuple[list[str], list[Array], Array | None]:
+    """Names of the columns of a frame, the columns, of floats where they are numbers and else of text, and the index.
+
+    An index that has no name and counts from 0, which pandas gives to a frame without one, is None.
+    """
     import narwhals as nw
 
     wide = _native(frame)
@@ -70,7 +74,10 @@ def read_features(frame: Any) -> tuple[list[Array], Any]:
         for column, number in zip(wide.iter_columns(), numeric)
     ]
     index = nw.maybe_get_index(wide)
-    return columns, None if index is None else list(index)
+    if index is not None and index.name is None and list(index[:1]) == [0] and type(index).__name__ == "RangeIndex":
+        index = None
+    ids = None if index is None else Identifiers.of(list(index))
+    return list(map(str, wide.columns)), columns, None if ids is None else ids.values
 
 
 def like(frame: Any, values: Array) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +11,11 @@ import numpy.typing as npt
 
 from lorank.errors import InputError
 from lorank.observations.checks import refuse_mask
+
+# Numpy's text may take so many times the room of the texts themselves.
+WASTE = 64
+# Names that are looked up at a time.
+BLOCK = 1 << 16
 
 
 class Identifiers:
@@ -68,8 +74,18 @@ class Identifiers:
 
     def find(self, names: Any) -> npt.NDArray[np.int64]:
         """Positions of names, -1 where unknown."""
-        position = self._position
-        return np.array([position.get(name, -1) for name in _keys(_as_array(names))], np.int64)
+        position, array = self._position, _as_array(names)
+        found = np.empty(array.size, np.int64)
+        for at in range(0, array.size, BLOCK):  # a name is an object while it is looked up: not millions at once
+            own = _keys(array[at : at + BLOCK])
+            found[at : at + BLOCK] = np.fromiter((position.get(name, -1) for name in own), np.int64, len(own))
+        return found
+
+    @cached_property
+    def kind(self) -> str:
+        """numpy's letter for the type of the ids; U for text also where it is kept as objects."""
+        kind: str = self.values.dtype.kind
+        return "U" if kind == "O" and all(isinstance(name, str) for name in self.values) else kind
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -78,6 +94,20 @@ class Identifiers:
 def _keys(ids: npt.NDArray[Any]) -> list[Any]:
     """Ids to look up; a date is the same one whatever the unit of its array."""
     return (ids.astype("datetime64[us]") if ids.dtype.kind == "M" else ids).tolist()
+
+
+def text_array(texts: Sequence[str]) -> npt.NDArray[Any]:
+    """Texts as numpy's text, or as objects where it would lose something or take many times their room.
+
+    It has as much room for each as for the longest one, and drops null characters at the end, so that "a" and "a\\0"
+    would be one id.
+    """
+    longest, total = max(map(len, texts), default=0), sum(map(len, texts))
+    if 4 * longest * len(texts) > WASTE * (total + 16 * len(texts)) or any(text.endswith("\0") for text in texts):
+        array = np.empty(len(texts), object)
+        array[:] = texts
+        return array
+    return np.array(texts, str)
 
 
 def _as_array(ids: Any) -> npt.NDArray[Any]:
@@ -92,7 +122,7 @@ def _as_array(ids: Any) -> npt.NDArray[Any]:
     if (len(kinds) == 1 and kinds <= {int, str}) or (
         all(isinstance(item, np.generic) for item in items) and len(kinds) == 1
     ):
-        return np.asarray(items)
+        return text_array(items) if kinds == {str} else np.asarray(items)
     array = np.empty(len(items), object)
     array[:] = items
     return array

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lorank.errors import InputError
+from lorank.observations.checks import check_sparse, refuse_mask
 from lorank.types import Array
 
 
@@ -16,6 +17,7 @@ def checked_weights(weights: npt.ArrayLike | None, values: Array) -> Array | Non
     """Weights in the type of the values, one for each; None if all are 1."""
     if weights is None:
         return None
+    refuse_mask(weights, "weights")
     try:
         array = np.asarray(weights, np.float64).ravel()
     except (ValueError, TypeError) as error:
@@ -30,6 +32,7 @@ def checked_weights(weights: npt.ArrayLike | None, values: Array) -> Array | Non
 
 def weights_of_entries(weights: Any, entries: sp.coo_array) -> Array:
     """The values of a sparse matrix of weights, in the order of the entries of another, which must store the same."""
+    check_sparse(weights)
     weights = weights.tocoo()
     orders = [np.lexsort((matrix.col, matrix.row)) for matrix in (entries, weights)]
     its, their = ((matrix.row[order], matrix.col[order]) for matrix, order in zip((entries, weights), orders))

@@ -5,6 +5,7 @@ from lorank.problems.factored import FactoredProblem
 from lorank.problems.problem import Problem
 from lorank.problems.sensing import LinearMap, SensingProblem
 from lorank.problems.spectral import SpectralPoint, SpectralProblem
+from lorank.problems.unobserved import Unobserved
 
 __all__ = [
     "BaseProblem",
@@ -14,4 +15,5 @@ __all__ = [
     "SensingProblem",
     "SpectralPoint",
     "SpectralProblem",
+    "Unobserved",
 ]

@@ -23,14 +23,18 @@ from lorank.linalg import Factors, pad
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
+from lorank.problems.offsets import empirical_bayes_offsets
+from lorank.problems.unobserved import Unobserved, frequency_shares
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
-from lorank.side_information.base import Added, Whitened
+from lorank.side_information.base import Added, Whitened, several
 from lorank.side_information.features import Directions, FeaturePrior
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
 Regularizer = SpectralValue | Factored
+Known = Features | GraphLaplacian | KernelPrior
+Side = Known | tuple[Known, ...] | None
 
 # Names the random numbers of starts among those of the same seed.
 START_STREAM = 1
@@ -50,19 +54,30 @@ class BaseProblem:
     bias_ridges: tuple[float, float] | None = None
     n_jobs: int | None = None
     pointwise: Loss = SQUARED
-    row_side: Features | GraphLaplacian | KernelPrior | None = None
-    col_side: Features | GraphLaplacian | KernelPrior | None = None
+    row_side: Side = None
+    col_side: Side = None
+    unobserved: Unobserved | None = None
+    frequency_power: float = 0.0
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
-            if isinstance(side, Features) and side.size != size:
-                raise InputError(f"There are features of {side.size} {what}, and the data has {size}.")
+            features = _features(side)
+            if features is not None and features.size != size:
+                raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
         if self.coupled and (self.biased or not self.squared):
             raise InputError(
                 "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
                 "and season off the data first."
             )
+        if self.unobserved is not None:
+            self.unobserved.check(self.observations)
+            if self.coupled or not self.squared:
+                raise InputError(
+                    "unobserved_weight is for the squared loss, without graphs or kernel priors; leave one of them out."
+                )
+        if self.frequency_power and (self.row_side is not None or self.col_side is not None):
+            raise InputError("frequency_power does not go with features, graphs or kernel priors; leave one out.")
         object.__setattr__(self, "workers", kernels.Workers(self.n_jobs))
 
     def with_regularizer(self: P, regularizer: Regularizer) -> P:
@@ -89,8 +104,13 @@ class BaseProblem:
 
     @cached_property
     def mean(self) -> float:
-        """Mean of the observed values, weighted where there are weights."""
-        return self.observations.mean
+        """Mean of the observed values, weighted where there are weights; of all, if what was not observed counts."""
+        seen = self.observations
+        if self.unobserved is None:
+            return seen.mean
+        weight, rest = float(self.counts(False).sum()), seen.shape[0] * seen.shape[1] - seen.nnz
+        total = weight * seen.mean + rest * self.unobserved.weight * self.unobserved.value
+        return total / (weight + rest * self.unobserved.weight)
 
     @cached_property
     def density(self) -> float:
@@ -118,6 +138,18 @@ class BaseProblem:
         """How much of each row (column when transposed) was observed."""
         return self.counts(transposed) / self.observations.shape[not transposed]
 
+    def shares(self, transposed: bool) -> Array | None:
+        """How much of the regularizer each row (column when transposed) bears, or None if all bear the same."""
+        return self._shares[transposed]
+
+    @cached_property
+    def _shares(self) -> tuple[Array | None, Array | None]:
+        if not self.frequency_power:
+            return None, None
+        m, n = self.observations.shape
+        args = self.frequency_power, self.unobserved
+        return frequency_shares(self.lines(False), n, *args), frequency_shares(self.lines(True), m, *args)
+
     def random_start(self, seed: int | None) -> Factors:
         """Factors of independent normal entries, in half the scale of the data; zero where nothing was observed."""
         # A stream of its own: data drawn with the same seed must not come out as the start.
@@ -132,6 +164,12 @@ class BaseProblem:
             # Nothing is known of a line without observations: it is zero, and stays so.
             side[self.counts(transposed) == 0] = 0
         return Factors(left, right, self.rank, self.biased, offset)
+
+    def offsets_alone(self) -> Factors:
+        """A start that has no factors but zero ones, which stay zero, and the offsets of empirical Bayes."""
+        offsets, dtype = empirical_bayes_offsets(self.observations, workers=self.workers), self.observations.dtype
+        left, right = (pad(np.zeros((own.size, self.rank), dtype), own.astype(dtype)) for own in (offsets.a, offsets.b))
+        return Factors(left, right, self.rank, True, offsets.mu)
 
     @cached_property
     def levels(self) -> tuple[Array, Array]:
@@ -156,7 +194,12 @@ class BaseProblem:
         """The weighted sum of the losses over the observed entries; 1/2 that of squared residuals by default."""
         seen = self.observations
         x = factors.predict(seen.rows, seen.cols, self.workers)
-        return self.pointwise.value(x, seen.values, *_given(seen.weights))
+        if self.unobserved is None:
+            return self.pointwise.value(x, seen.values, *_given(seen.weights))
+        lines = self.unobserved.beyond(seen.by_row)
+        grams = self.gram(factors.left, factors.k), self.gram(factors.right, factors.k)
+        beyond = self.pointwise.value(x, lines.values, lines.weights)
+        return beyond + self.unobserved.all_entries(factors, *grams) - self.unobserved.constant(seen)
 
     def error(self, factors: Factors, held_out: Observations) -> float:
         """The error on other observations: root mean square, or what the loss says instead."""
@@ -216,18 +259,18 @@ class BaseProblem:
     @property
     def coupled(self) -> bool:
         """Whether lines depend on each other, through a graph or a kernel."""
-        return any(side is not None and not isinstance(side, Features) for side in (self.row_side, self.col_side))
+        return any(_other(side) is not None for side in (self.row_side, self.col_side))
 
     @property
     def featured(self) -> bool:
         """Whether there are features of rows or of columns."""
-        return any(isinstance(side, Features) for side in (self.row_side, self.col_side))
+        return any(_features(side) is not None for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
         rows, cols = (
-            None if side is None or isinstance(side, Features) else side.bind(self.fractions(transposed))
-            for side, transposed in ((self.row_side, False), (self.col_side, True))
+            None if other is None else other.bind(self.fractions(transposed))
+            for other, transposed in ((_other(self.row_side), False), (_other(self.col_side), True))
         )
         return rows, cols
 
@@ -238,8 +281,8 @@ class BaseProblem:
     @cached_property
     def _directions(self) -> tuple[Directions | None, Directions | None]:
         rows, cols = (
-            side.directions(self.workers) if isinstance(side, Features) else None
-            for side in (self.row_side, self.col_side)
+            None if features is None else features.directions(self.workers)
+            for features in (_features(self.row_side), _features(self.col_side))
         )
         return rows, cols
 
@@ -250,8 +293,8 @@ class BaseProblem:
     @cached_property
     def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
         rows, cols = (
-            side.prior(self.observations.dtype, self.workers) if isinstance(side, Features) else None
-            for side in (self.row_side, self.col_side)
+            None if features is None else features.prior(self.observations.dtype, self.workers)
+            for features in (_features(self.row_side), _features(self.col_side))
         )
         return rows, cols
 
@@ -287,6 +330,16 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
+
+
+def _features(side: Side) -> Features | None:
+    """The features among what is known of a side."""
+    return next((part for part in several(side) if isinstance(part, Features)), None)
+
+
+def _other(side: Side) -> GraphLaplacian | KernelPrior | None:
+    """The graph or kernel prior among it."""
+    return next((part for part in several(side) if not isinstance(part, Features)), None)
 
 
 def _given(weights: Array | None) -> tuple[Array, ...]:

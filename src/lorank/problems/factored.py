@@ -7,6 +7,7 @@ other side of the data. So rows and columns share every line of code.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -31,25 +32,69 @@ class FactoredProblem(BaseProblem):
         return cast(Factored, self.regularizer)
 
     def ridge_regressions(
-        self, factors: Factors, ridge: Array, pull: Array | None = None, transposed: bool = False
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None = None,
+        transposed: bool = False,
+        expected: Array | None = None,
+        beside: Array | None = None,
     ) -> tuple[Array, float]:
         """The left factor (padded, with its biases) that solves the regressions on the right one; and the loss there.
 
         Row i: (H_i^T C_i H_i + ridge) w_i = H_i^T C_i o_i + w_i^old pull, with ridge and pull k x k and the weights
-        C_i = diag(c_ij) of its entries.
+        C_i = diag(c_ij) of its entries; see `line_terms`.
         """
-        full, drag = self.line_terms(factors, ridge, pull, transposed)
+        full, drag = self.line_terms(factors, ridge, pull, transposed, expected, beside)
         lines = self._working(factors, transposed)
+        base, constant = self._base(factors)
         left, loss = kernels.solve_lines(
-            *lines.arrays, factors.right, factors.k, self.biased, factors.offset, full, drag, self.workers
+            *lines.arrays,
+            factors.right,
+            factors.k,
+            self.biased,
+            factors.offset,
+            full,
+            drag,
+            self.workers,
+            base,
+            self.shares(transposed),
         )
-        return left, float(loss.sum()) if self.squared else self._loss_of(replace(factors, left=left), transposed)
+        if self.squared:
+            return left, float(loss.sum()) - constant
+        return left, self._loss_of(replace(factors, left=left), transposed)
 
-    def line_terms(self, factors: Factors, ridge: Array, pull: Array | None, transposed: bool) -> tuple[Array, Array]:
+    def _base(self, factors: Factors) -> tuple[Array | None, float]:
+        """What every line has beside its entries where what was not observed counts, and what the loss has too much."""
+        if self.unobserved is None:
+            return None, 0.0
+        gram = self.unobserved.line_gram(factors, self.gram(factors.right, factors.k))
+        return gram.astype(factors.dtype), self._constant
+
+    @cached_property
+    def _constant(self) -> float:
+        return 0.0 if self.unobserved is None else self.unobserved.constant(self.observations)
+
+    @cached_property
+    def _beyond(self) -> tuple[Lines, Lines]:
+        """Rows and columns with what they have beyond the sum over all entries."""
+        assert self.unobserved is not None
+        return self.unobserved.beyond(self.lines(False)), self.unobserved.beyond(self.lines(True))
+
+    def line_terms(
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None,
+        transposed: bool,
+        expected: Array | None = None,
+        beside: Array | None = None,
+    ) -> tuple[Array, Array]:
         """What the kernel adds to each line: the ridge with the bias's beside it, and a pull of its own (or nothing).
 
         It is w_i^old pull; with features m_i ridge + (w_i^old - m_i) pull, m_i being where they expect the line. Since
-        -tr(W^T M) is concave in W, a step towards M never raises the regularizer's bound.
+        -tr(W^T M) is concave in W, a step towards M never raises the regularizer's bound. New lines may be expected at
+        places that are known (lines, p). `beside` is a ridge (k, k) that pulls to zero whatever is expected.
         """
         k, dtype = factors.k, factors.dtype
         curvature = self.pointwise.curvature
@@ -58,16 +103,25 @@ class FactoredProblem(BaseProblem):
         if self.biased:
             full[k, k] = self.bias_ridge(transposed) / curvature
         features = self.features(transposed)
+        if features is not None and expected is None:
+            expected = features.expected(factors.left[:, : k + self.biased])
         drag = _NOTHING.astype(dtype) if pull is None else factors.W @ (pull / curvature).astype(dtype)
-        if features is not None:
-            expected, old = features.expected(factors.left[:, : k + self.biased]), drag
-            drag = expected @ full
+        shares = self.shares(transposed)
+        if pull is not None and shares is not None:
+            drag *= shares[:, None]
+        if expected is not None:
+            # While `full` is the ridge of deviations alone.
+            old, drag = drag, expected.astype(dtype, copy=False) @ full
             if pull is not None:
                 drag[:, :k] += old - expected[:, :k] @ (pull / curvature).astype(dtype)
+        if beside is not None:
+            full[:k, :k] += (beside / curvature).astype(dtype)
         return full, drag
 
     def _working(self, factors: Factors, transposed: bool) -> Lines:
         """The lines with the values on which least squares is a step for the loss; see `lorank.losses`."""
+        if self.unobserved is not None:
+            return self._beyond[transposed]
         lines = self.lines(transposed)
         if self.squared:
             return lines
@@ -85,6 +139,9 @@ class FactoredProblem(BaseProblem):
         out, loss = kernels.aligned_zeros(factors.left.shape, dtype), np.empty(len(factors.left))
         args = (*lines.arrays, factors.right, factors.left, k, self.biased, dtype.type(factors.offset), out, loss)
         self.workers.run(kernels.gradient_lines, lines.pointers, *args, work_per_entry=2 * k)
+        if self.unobserved is not None:
+            self._add_unobserved(out, factors)
+            return out, self._loss_of(factors, transposed)
         if self.squared:
             return out, float(loss.sum())
         out *= dtype.type(self.pointwise.curvature)
@@ -98,18 +155,32 @@ class FactoredProblem(BaseProblem):
         lines = self._working(view, transposed)
         args = (*lines.arrays, view.right, view.left, view.k, self.biased, view.offset)
         left, right, _ = kernels.gradient_both(*args, self.workers)
+        if self.unobserved is not None:
+            self._add_unobserved(left, view)
+            self._add_unobserved(right, view.transposed())
         if not self.squared:
             left *= left.dtype.type(self.pointwise.curvature)
             right *= right.dtype.type(self.pointwise.curvature)
         return (right, left) if transposed else (left, right)
+
+    def _add_unobserved(self, slope: Array, factors: Factors) -> None:
+        """Add the gradient of w0/2 sum_all (x - r0)^2 by the left factor."""
+        assert self.unobserved is not None
+        more = self.unobserved.slopes(factors, self.gram(factors.right, factors.k))
+        slope[:, : factors.k + factors.biased] += more.astype(slope.dtype)
 
     def frame(self, factors: Factors) -> Frame:
         """The balanced frame of the factors."""
         return balance(self.prior_gram(factors), self.prior_gram(factors.transposed(), transposed=True))
 
     def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
-        """The left factor's Gram as the regularizer sees it: W^T W, or W^T C^-1 W under a kernel or beside features."""
-        prior = self.whitened(transposed)
+        """The left factor's Gram as the regularizer sees it.
+
+        W^T W, or W^T C^-1 W under a kernel or beside features, or W^T D W with shares D.
+        """
+        prior, shares = self.whitened(transposed), self.shares(transposed)
+        if shares is not None:
+            return self.gram(np.sqrt(shares)[:, None] * factors.left, factors.k)
         gram = self.gram(factors.left, factors.k) if prior is None else prior.gram(factors.W)
         features = self.features(transposed)
         return gram if features is None else gram - features.explained(factors.W)

@@ -28,10 +28,14 @@ class Problem(FactoredProblem, SpectralProblem):
         Threads; None for all cores.
     pointwise : Loss
         Of an entry; squared by default.
-    row_side, col_side : Features, GraphLaplacian or KernelPrior, optional
+    row_side, col_side : Features, GraphLaplacian or KernelPrior, or a tuple of features and a graph, optional
         What is known of rows or columns beforehand. With a graph gamma/2 tr(X^T L X) is added, and with a kernel prior
         the regularizer is taken at the whitened factor; neither goes with biases. Features say where factors are
-        expected.
+        expected, and the regularizer is taken at what is left of them.
+    unobserved : Unobserved, optional
+        With it every entry that was not observed is a value with a small weight.
+    frequency_power : float
+        0 regularizes all lines alike, 1 in proportion to their weight; see `BaseProblem.shares`.
 
     Examples
     --------

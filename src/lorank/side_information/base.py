@@ -70,6 +70,15 @@ class Whitened(Protocol):
         """U^T U (k, k)."""
 
 
+def several(given: Any) -> tuple[Any, ...]:
+    """Side information of one side as a tuple: none, one, or several in a list or tuple, which is no matrix itself."""
+    if given is None:
+        return ()
+    kinds = ("shape", "columns", "scaled")
+    whole = isinstance(given, (list, tuple)) and all(suits(part, kinds) for part in given)
+    return tuple(given) if whole else (given,)
+
+
 def suits(side: Any, abilities: tuple[str, ...]) -> bool:
     """Whether features, a graph or a prior can do at least one of these, by the names of its methods."""
     return any(hasattr(side, name) for name in abilities)

@@ -33,9 +33,8 @@ import scipy.sparse as sp
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.observations import Observations
-from lorank.observations.checks import check_sparse, unmasked
-from lorank.observations.dataframes import read_features
 from lorank.observations.identifiers import Identifiers
+from lorank.side_information.encoding import IMPLICIT, Encoding, FeatureTable, in_order, table_of
 from lorank.types import Array
 
 # All directions are kept if there are no more than DENSE; beyond, DIRECTIONS of them.
@@ -94,45 +93,31 @@ class Features:
 
     matrix: Any
     ridge: float | None = None
+    encodings: tuple[Encoding, ...] = ()
     _found: list[Directions] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, given: Any, ids: Identifiers | None = None) -> Features:
-        """From an array, a sparse matrix or a DataFrame.
+        """From an array, a sparse matrix or a DataFrame; sparse matrices are taken as they are, but for their norm.
 
-        Columns of numbers have their mean taken off and are divided by their standard deviation, NaN being the mean;
-        columns of text or categories become one column for each category. Sparse matrices are taken as they are. A
-        DataFrame with an index is put in the order of `ids`, if the data has ids.
+        A DataFrame with an index is put in the order of `ids`, if the data has ids; a line whose id it does not know is
+        zero, which is the mean.
         """
         if isinstance(given, Features):
             return given
-        matrix: Any
-        if sp.issparse(given):
-            check_sparse(given)
-            matrix = sp.csr_array(cast(Any, given)).astype(np.float64)
-            if not np.isfinite(matrix.data).all():
-                raise InputError("Features must be finite; a sparse matrix of them holds NaN or infinity.")
-        elif hasattr(given, "columns"):
-            columns, index = read_features(given)
-            matrix = _columns(columns, len(given))
-            if ids is not None and index is not None:
-                matrix = matrix[Identifiers(np.asarray(index)).positions(ids.values, "line of features")]
-        else:
-            array = unmasked(given)
-            if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
-                raise InputError(
-                    "Features are a matrix of numbers (lines, features), a sparse one, or a DataFrame; "
-                    f"got an array of {array.dtype} with {array.ndim} dimensions."
-                )
-            matrix = _columns(list(array.reshape(len(array), -1).T), len(array))
-        squares = matrix.data**2 if hasattr(matrix, "indptr") else matrix**2
-        norm = np.sqrt(squares.sum() / matrix.shape[0])
-        return cls(matrix / norm if norm > 0 else matrix)
+        given = table_of(given)
+        encoding, matrix = Encoding.learn(given)
+        if ids is not None and isinstance(given, FeatureTable) and given.ids is not None:
+            matrix = in_order(matrix, given.ids, ids.values)
+        return cls(matrix, encodings=(encoding,))
 
     @classmethod
     def implicit(cls, observations: Observations) -> tuple[Features, Features]:
         """Who rated what, of rows and of columns: f_i has 1/sqrt(n_i) at the columns that row i has."""
-        rows, cols = (cls(_pattern(lines, size)) for lines, size in _sides(observations))
+        rows, cols = (
+            cls(who_rated_what(lines, size), encodings=(Encoding(IMPLICIT, size),))
+            for lines, size in _sides(observations)
+        )
         return rows, cols
 
     @property
@@ -143,9 +128,11 @@ class Features:
     def beside(self, other: Features) -> Features:
         """These features and others of the same lines."""
         parts = (self.matrix, other.matrix)
-        if any(map(sp.issparse, parts)):
-            return Features(sp.csr_array(sp.hstack(parts, format="csr")))
-        return Features(np.hstack(parts))
+        if self.size != other.size:
+            raise InputError(f"Features of {self.size} lines do not go beside those of {other.size}.")
+        matrix = sp.csr_array(sp.hstack(parts, format="csr")) if any(map(sp.issparse, parts)) else np.hstack(parts)
+        ridge = self.ridge if other.ridge is None else other.ridge
+        return Features(matrix, ridge, (*self.encodings, *other.encodings))
 
     def scaled(self, factor: float) -> Features:
         """Themselves: how much features count is learnt from the data."""
@@ -156,6 +143,11 @@ class Features:
         other = replace(self, ridge=ridge if self.ridge is None else self.ridge)
         object.__setattr__(other, "_found", self._found)
         return other
+
+    def lift(self) -> Array:
+        """(q, r): f lift are the coordinates along U of a line with the features f; V diag(1/s), F = U diag(s) V^T."""
+        found = self.directions()
+        return np.asarray(self.matrix.T @ found.U / found.squares, np.float32)
 
     def prior(self, dtype: npt.DTypeLike, workers: kernels.Workers | None = None) -> FeaturePrior:
         """What they expect of factors in this precision."""
@@ -177,33 +169,13 @@ class Features:
         return Directions(np.ascontiguousarray(U[:, keep], np.float32), squares[keep])
 
 
-def _columns(columns: list[Array], lines: int) -> Any:
-    """Columns of numbers standardised, others as one column for each category; sparse if there are many."""
-    parts: list[Any] = []
-    for column in columns:
-        if column.dtype.kind in "biuf":
-            numbers = column.astype(np.float64)
-            if np.isinf(numbers).any():
-                raise InputError("Features must be finite numbers, or NaN where one is not known; got infinity.")
-            seen = ~np.isnan(numbers)
-            mean, deviation = (numbers[seen].mean(), numbers[seen].std()) if seen.any() else (0.0, 0.0)
-            scaled = np.where(seen, (numbers - mean) / (deviation if deviation > 0 else 1.0), 0.0)
-            parts.append(sp.csr_array(scaled[:, None]))
-        else:
-            _, codes = np.unique(column.astype(str), return_inverse=True)
-            parts.append(sp.csr_array((np.ones(lines), (np.arange(lines), codes))))
-    if not parts:
-        raise InputError("Features need at least one column; there is none.")
-    matrix = sp.hstack(parts, format="csr")
-    return matrix.toarray() if matrix.nnz > 0.2 * np.prod(matrix.shape) else sp.csr_array(matrix)
-
-
 def _sides(observations: Observations) -> tuple[tuple[Any, int], tuple[Any, int]]:
     m, n = observations.shape
     return (observations.by_row, n), (observations.by_col, m)
 
 
-def _pattern(lines: Any, size: int) -> sp.csr_array:
+def who_rated_what(lines: Any, size: int) -> sp.csr_array:
+    """1/sqrt(n_i) at the entries of line i (lines, size)."""
     counts = np.diff(lines.pointers)
     data = np.repeat(1 / np.sqrt(np.maximum(counts, 1)), counts)
     return sp.csr_array((data, lines.indices, lines.pointers), shape=(counts.size, size))

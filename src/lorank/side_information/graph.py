@@ -159,6 +159,13 @@ class GraphLaplacian:
         W = W.astype(np.float64)
         return 0.5 * float(np.sum((W.T @ self.dot(W)) * other_gram))
 
+    def plus(self, other: GraphLaplacian) -> GraphLaplacian:
+        """Both graphs on the same lines: the sum of their terms."""
+        if self.size != other.size:
+            raise InputError(f"Two graphs on the same lines have {self.size} and {other.size} nodes.")
+        total = self.weight * self.matrix + other.weight * other.matrix
+        return GraphLaplacian(total if sp.issparse(total) else np.asarray(total))
+
     def scaled(self, factor: float) -> GraphLaplacian:
         """The same graph with so many times the weight."""
         return GraphLaplacian(self.matrix, self.weight * factor)

@@ -22,6 +22,8 @@ from lorank.side_information.coordinates import check_coordinates, sphere
 from lorank.types import Array
 
 Kernel = Literal["exponential", "matern12", "matern32", "matern52"]
+# How often a field is differentiable, by the name of its kernel.
+SMOOTHNESS = {"exponential": 0, "matern12": 0, "matern32": 1, "matern52": 2}
 
 # Up to so many observed rows the covariance is exact, a dense matrix; beyond, it goes through inducing points.
 EXACT_LIMIT = 3000

@@ -71,6 +71,8 @@ class Alternating(Solver):
     requires: ClassVar[tuple[str, ...]] = ("value", "multipliers", "majorizer")
     any_loss = True
     distributes: ClassVar[bool] = True
+    unobserved: ClassVar[bool] = True
+    shares: ClassVar[bool] = True
     coupling: ClassVar[tuple[str, ...]] = ("energy", "covariance", "directions")
     # The left factor given the right one; a subclass may have another way.
     half_step = staticmethod(half_step)

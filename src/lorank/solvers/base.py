@@ -11,7 +11,7 @@ from lorank.errors import InputError
 from lorank.linalg import Factors, padded_width
 from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Observations
-from lorank.side_information.base import suits
+from lorank.side_information.base import several, suits
 from lorank.solvers.posterior import Posterior
 
 
@@ -49,6 +49,9 @@ class Solver(ABC):
     coupling: ClassVar[tuple[str, ...]] = ()
     # Whether it takes any pointwise loss, or only the squared one.
     any_loss: ClassVar[bool] = False
+    # Whether what was not observed may count, and whether lines may bear different shares of the regularizer.
+    unobserved: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
     # Whether its steps need nothing of the entries but ridge regressions of lines, which may be kept elsewhere.
     distributes: ClassVar[bool] = False
     # Whether it draws from a posterior: the limit of iterations is then how many sweeps are made, the last state
@@ -61,10 +64,19 @@ class Solver(ABC):
     def check(self, problem: Any) -> None:
         """Refuse a problem that this solver is not made for, in one sentence."""
         self.check_regularizer(problem.regularizer)
-        for side in (problem.row_side, problem.col_side):
-            if side is not None and not suits(side, self.coupling):
+        for side in (*several(problem.row_side), *several(problem.col_side)):
+            if not suits(side, self.coupling):
                 raise InputError(f"The solver {type(self).__name__} cannot take a {type(side).__name__} into account.")
         self.check_loss(problem.pointwise)
+        for asked, taken, name in (
+            (problem.unobserved is not None, self.unobserved, "unobserved_weight"),
+            (problem.frequency_power, self.shares, "frequency_power"),
+        ):
+            if asked and not taken:
+                raise InputError(
+                    f"The solver {type(self).__name__} does not take {name}; use a factored method such as 'nnfn' with "
+                    "its own solver."
+                )
 
     def check_loss(self, loss: Loss) -> None:
         """Refuse a loss that this solver does not take."""

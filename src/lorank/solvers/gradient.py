@@ -46,6 +46,7 @@ class GradientDescent(Solver):
 
     requires = ("value", "multipliers")
     any_loss = True
+    unobserved = True
     coupling = ("directions",)
 
     def __init__(self, in_turn: bool = False) -> None:

@@ -46,16 +46,19 @@ def half_step(
     The graph of the other side is a ridge on this one: gamma/2 tr(W^T L W H^T H) is 1/2 <H (gamma W^T L W), H>.
     """
     graph, prior, other = problem.added(transposed), problem.whitened(transposed), problem.added(not transposed)
+    beside = None
     if other is not None:
         H = factors.H.astype(np.float64)
-        ridge = ridge + H.T @ other.dot(H)
+        beside = H.T @ other.dot(H)
     if graph is None and prior is None:
-        return problem.ridge_regressions(factors, ridge, pull, transposed)
+        return problem.ridge_regressions(factors, ridge, pull, transposed, beside=beside)
     gram = problem.gram(factors.right, factors.k)
     if graph is not None:
-        return graph_half_step(problem, graph, factors, gram, gram, ridge, pull, transposed)
+        return graph_half_step(problem, graph, factors, gram, gram, ridge, pull, transposed, beside)
     assert prior is not None
-    return kernel_half_step(problem, prior, factors, gram, ridge, pull, transposed)
+    return kernel_half_step(
+        problem, prior, factors, gram, ridge if beside is None else ridge + beside, pull, transposed
+    )
 
 
 def graph_half_step(
@@ -67,14 +70,21 @@ def graph_half_step(
     ridge: Array,
     pull: Array | None,
     transposed: bool,
+    beside: Array | None = None,
 ) -> tuple[Array, float]:
     """Left factor of the half-step with gamma/2 tr(W^T L W graph_gram), and the loss there.
 
-    graph_gram is H^T H for the term a(W H^T), the identity for a(W); gram is H^T H in both.
+    graph_gram is H^T H for the term a(W H^T), the identity for a(W); gram is H^T H in both. ridge and pull are on
+    deviations from what features expect, if there are any, `beside` is a ridge on W.
     """
     G, B, squares = normal_equations(problem.lines(transposed), factors, problem.workers)
     W = factors.W.astype(np.float64)
-    right = B if pull is None else B + W @ pull
+    own = problem.deviations(W, transposed)
+    right = B if own is W else B + (W - own) @ ridge
+    if pull is not None:
+        right = right + own @ pull
+    if beside is not None:
+        ridge = ridge + beside
     system, precondition = graph_system(graph, G, problem.fractions(transposed), gram, graph_gram, ridge)
     W = conjugate_gradients(system, right, W, precondition)
     return pad(W.astype(factors.dtype)), half_squares(G, B, squares, W)

@@ -42,6 +42,7 @@ class PALM(Alternating):
 
     requires: ClassVar[tuple[str, ...]] = (*Alternating.requires, "exponents", "shrink_norms")
     distributes = False
+    shares = False
     coupling = ("directions",)
     held = (8.0, 3.0)
 

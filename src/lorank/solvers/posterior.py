@@ -21,6 +21,7 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad, padded_width, truncated_svd
 from lorank.linalg.memory import check_memory
+from lorank.solvers.prior_draws import PriorDraws, joined_priors
 from lorank.types import Array
 
 
@@ -28,7 +29,8 @@ from lorank.types import Array
 class Draws:
     """Room for `room` draws of factors of rank k, the noise's variances beside them; arrays are written in place.
 
-    The variance of the noise at (i, j) is noise_rows_is * noise_cols_js in draw s; cuts (room, levels - 1).
+    The variance of the noise at (i, j) is noise_rows_is * noise_cols_js in draw s; cuts (room, levels - 1). The priors
+    of rows and columns are kept where there are features, from which new ones are predicted.
 
     When there is no room left, every second draw is dropped and from then on half as many are kept: whatever the length
     of the chain, the kept ones are spread evenly over it. Memory: 4 room ((2 m + n) (k, or k + 2 with biases) + m + n)
@@ -41,6 +43,8 @@ class Draws:
     noise_rows: Array
     noise_cols: Array
     cuts: Array
+    row_prior: PriorDraws
+    col_prior: PriorDraws
     k: int
     width: int
     room: int
@@ -50,8 +54,8 @@ class Draws:
     every: int = 1
 
     @classmethod
-    def empty(cls, start: Factors, room: int, cuts: int = 0) -> Draws:
-        """Room for draws of the shape of `start`, and so many cuts between levels."""
+    def empty(cls, start: Factors, room: int, cuts: int = 0, directions: tuple[int, int] = (0, 0)) -> Draws:
+        """Room for draws of the shape of `start`, so many cuts between levels, and directions of features."""
         width = start.k + 2 if start.biased else start.k
         m, n = start.shape
         q, r = padded_width(room * width), padded_width(room)
@@ -59,10 +63,22 @@ class Draws:
         check_memory(needed, f"{room} posterior draws of a {m} x {n} matrix at rank {start.k}")
         means, deviations, right = (np.zeros((lines, q), np.float32) for lines in (m, m, n))
         rows, cols = (np.zeros((lines, r), np.float32) for lines in (m, n))
-        return cls(means, deviations, right, rows, cols, np.zeros((room, cuts)), start.k, width, room, start.offset)
+        priors = [PriorDraws.empty(room, start.k + start.biased, r) for r in directions]
+        scale, (of_rows, of_cols) = np.zeros((room, cuts)), priors
+        return cls(means, deviations, right, rows, cols, scale, of_rows, of_cols, start.k, width, room, start.offset)
 
-    def offer(self, draw: Factors, mean: Array, noise: tuple[Array, Array], cuts: Array | None = None) -> Draws:
-        """Keep a draw if its turn has come; `mean` (padded) is that of its rows given its columns."""
+    def offer(
+        self,
+        draw: Factors,
+        mean: Array,
+        noise: tuple[Array, Array],
+        cuts: Array | None = None,
+        priors: Sequence[tuple[Array, Array, Array | None]] = (),
+    ) -> Draws:
+        """Keep a draw if its turn has come; `mean` (padded) is that of its rows given its columns.
+
+        priors : (mu, Lambda, coefficients) of the rows and of the columns.
+        """
         count, every = self.count, self.every
         if self.offered % every == 0 and count == self.room:
             count, every = -(-count // 2), 2 * every
@@ -72,11 +88,15 @@ class Draws:
             for each in (self.noise_rows.T, self.noise_cols.T, self.cuts):
                 for slot in range(1, count):
                     each[slot] = each[2 * slot]
+            for prior in (self.row_prior, self.col_prior):
+                prior.thin(count)
         if self.offered % every == 0:
             self._write(count, draw, mean)
             self.noise_rows[:, count], self.noise_cols[:, count] = noise
             if cuts is not None:
                 self.cuts[count] = cuts
+            for prior, drawn in zip((self.row_prior, self.col_prior), priors):
+                prior.write(count, *drawn)
             count += 1
         return replace(self, offered=self.offered + 1, count=count, every=every)
 
@@ -107,7 +127,8 @@ class Draws:
         self.noise_rows[:] *= np.float32(1 / self.count)
         noise = Factors(self.noise_rows, self.noise_cols, self.room)
         cuts = None if levels is None else self.cuts[: self.count]
-        return Posterior(mean, summary, self.deviations, self.width, self.count, noise, cuts, levels)
+        rows, cols = (prior.chosen(slice(self.count)) for prior in (self.row_prior, self.col_prior))
+        return Posterior(mean, summary, self.deviations, self.width, self.count, noise, cuts, levels, (rows, cols))
 
 
 @dataclass(frozen=True)
@@ -123,6 +144,8 @@ class Posterior:
         Of the posterior mean of the noise's variance at each entry, one direction for each draw.
     cuts, levels : arrays, optional
         For values on a scale: the cuts of each draw (draws, levels - 1), and the values that the levels stand for.
+    priors : (PriorDraws, PriorDraws) or None
+        Of rows and of columns, where they have features.
     """
 
     mean: Factors
@@ -133,6 +156,7 @@ class Posterior:
     noise: Factors
     cuts: Array | None = None
     levels: Array | None = None
+    priors: tuple[PriorDraws, PriorDraws] | None = None
 
     @property
     def noise_variance(self) -> float:
@@ -227,7 +251,11 @@ def joined(parts: Sequence[Posterior]) -> Posterior:
     noise = Factors.of(noise_rows, side([part.noise.right for part in parts], 1))
     deviations = pad(side([part.deviations for part in parts], width))
     cuts = None if first.cuts is None else np.vstack([part.cuts for part in parts if part.cuts is not None])
-    return summarized(Posterior(mean, first.summary, deviations, width, draws, noise, cuts, first.levels))
+    priors = None
+    known = [part.priors for part in parts if part.priors is not None]
+    if known:
+        priors = joined_priors([pair[0] for pair in known]), joined_priors([pair[1] for pair in known])
+    return summarized(Posterior(mean, first.summary, deviations, width, draws, noise, cuts, first.levels, priors))
 
 
 def _summary(mean: Factors, k: int, width: int, draws: int, offset: float) -> Factors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,10 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import replacing
+from lorank.linalg.memory import check_memory
 from lorank.spatial.completion import SpatialCompletion
+from lorank.tables.arrays import check_netcdf
+from lorank.tables.damage import reading
 
 if TYPE_CHECKING:
     import xarray
@@ -24,6 +28,7 @@ def complete(
     lat: str | None = None,
     lon: str | None = None,
     time: str | None = None,
+    covariates: Sequence[str] = (),
     **parameters: Any,
 ) -> xarray.DataArray:
     """Fill the missing values of a DataArray of places and times.
@@ -36,17 +41,19 @@ def complete(
         The dimension of the places; by default the one that latitudes run along.
     lat, lon, time : str, optional
         What the coordinates are called: by default lat or latitude, lon or longitude, and the dimension that is left.
-        Times are dates where the normalisation asks for months.
+        Seasons need times that are dates.
+    covariates : names of coordinates along dim
+        What is known of every place, such as its elevation.
     parameters
-        Of `SpatialCompletion`. Those that are not given are tuned on held-out places.
+        Of `SpatialCompletion`. Those that are not given are tuned on held-out values.
 
     Returns
     -------
     DataArray
         With the coordinates, attributes and order of dimensions of da; what was measured is unchanged. Its coordinate
-        `estimated_error` is the estimated root mean squared error of what was filled in at each place.
+        `estimated_error` is the estimated standard deviation of the error of each filled value, 0 elsewhere.
     """
-    return _completed(da, dim, lat, lon, time, parameters)[0]
+    return _completed(da, dim, lat, lon, time, covariates, parameters)[0]
 
 
 def complete_file(
@@ -57,6 +64,7 @@ def complete_file(
     lat: str | None = None,
     lon: str | None = None,
     time: str | None = None,
+    covariates: Sequence[str] = (),
     **parameters: Any,
 ) -> dict[str, Any]:
     """Fill a variable of a NetCDF file and write the file anew, with a variable <variable>_error beside it.
@@ -65,7 +73,7 @@ def complete_file(
     ----------
     source, target : paths; the target is written only when all went well.
     variable : str, optional; not needed if the file has one variable over places and times.
-    others : as for `complete`.
+    others : as for `complete`; covariates may be coordinates or variables of the file.
 
     Returns
     -------
@@ -74,7 +82,8 @@ def complete_file(
     source, target = Path(source), Path(target)
     data = _opened(source)
     # Files often keep latitudes as a variable like any other.
-    data = data.set_coords([name for name in (*LATITUDE, *LONGITUDE, lat, lon) if name in data.data_vars])
+    named = (*LATITUDE, *LONGITUDE, lat, lon, *covariates)
+    before, data = data, data.set_coords([name for name in named if name in data.data_vars])
     if variable is None:
         able = [str(name) for name in data.data_vars if data[name].ndim >= 2]
         if len(able) != 1:
@@ -82,10 +91,11 @@ def complete_file(
         variable = able[0]
     elif variable not in data.data_vars:
         raise InputError(f"There is no variable {variable!r} among {', '.join(map(str, data.data_vars))}.")
-    filled, model = _completed(data[variable], dim, lat, lon, time, parameters)
+    filled, model = _completed(data[variable], dim, lat, lon, time, covariates, parameters)
     error = filled.coords["estimated_error"]
     out = data.assign({variable: filled.drop_vars("estimated_error")})
     out[f"{variable}_error"] = error.drop_vars("estimated_error", errors="ignore")
+    out = out.reset_coords([name for name in before.data_vars if name in out.coords])
     # A file may keep numbers as small integers: what was filled in must not be rounded to them.
     out[variable].encoding = {}
     with replacing(target) as beside:
@@ -100,11 +110,10 @@ def _opened(source: Path) -> xarray.Dataset:
         raise ImportError("NetCDF files need xarray and h5netcdf: pip install 'lorank[spatial]'.") from None
     if not source.is_file():
         raise InputError(f"There is no file {source}.")
-    try:
-        with xr.open_dataset(source) as opened:
-            return opened.load()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{source} cannot be read as NetCDF ({str(error).splitlines()[0]}).") from None
+    check_netcdf(source)
+    with reading(source, "NetCDF"), xr.open_dataset(source) as opened:
+        check_memory(2 * opened.nbytes, f"All of {source}", "give a smaller one")
+        return opened.load()
 
 
 def _named(da: xarray.DataArray, given: str | None, usual: tuple[str, ...]) -> str:
@@ -125,6 +134,7 @@ def _completed(
     lat: str | None,
     lon: str | None,
     time: str | None,
+    covariates: Sequence[str],
     parameters: dict[str, Any],
 ) -> tuple[xarray.DataArray, SpatialCompletion]:
     import xarray as xr
@@ -149,20 +159,26 @@ def _completed(
         time = others[0] if len(others) == 1 else "time"
     if others != [time]:
         raise InputError(f"Besides {dim!r} there must be the one dimension {time!r}; there are {others}.")
-    for name in (lat, lon):
-        if name not in table.coords or table.coords[name].dims != (dim,):
+    for name in (lat, lon, *covariates):
+        if name not in table.coords:
+            raise InputError(f"There is no coordinate {name!r} among {', '.join(map(str, table.coords))}.")
+        if table.coords[name].dims != (dim,):
             raise InputError(f"The coordinate {name!r} must run along {dim!r}: one number for each place.")
     table = table.transpose(dim, time)
+    known = {name: table.coords[name].values for name in covariates} or None
     when = table.coords[time].values if time in table.coords else None
     model = SpatialCompletion(**parameters)
-    model.fit(table.values, table.coords[lat].values, table.coords[lon].values, when)
+    model.fit(table.values, table.coords[lat].values, table.coords[lon].values, when, known)
     filled = table.copy(data=model.complete().astype(da.dtype if da.dtype.kind == "f" else np.float64))
-    about = {"long_name": "estimated root mean squared error of filled values"}
+    about = {"long_name": "estimated standard deviation of the error of filled values"}
     if "units" in da.attrs:
         about["units"] = da.attrs["units"]
-    error = xr.DataArray(model.error_, dims=(dim,), coords={dim: table.coords[dim]} if dim in table.coords else None)
+    error = table.copy(data=np.where(np.isnan(table.values), model.predict(return_std=True)[1], 0.0))
     if grid:
-        filled, error = filled.unstack(dim).reindex_like(da), error.unstack(dim).reindex({lat: da[lat], lon: da[lon]})
-    filled = filled.transpose(*da.dims).assign_coords(estimated_error=error.assign_attrs(about))
+        filled, error = (part.unstack(dim).reindex_like(da) for part in (filled, error))
+    filled = filled.transpose(*da.dims)
+    spread = error.transpose(*da.dims).variable
+    spread.attrs = about
+    filled = filled.assign_coords(estimated_error=spread)
     filled.attrs.update(da.attrs)
     return filled, model

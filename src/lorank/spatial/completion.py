@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,54 +12,57 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import registry
 from lorank.errors import InputError
-from lorank.estimators import MatrixCompletion
-from lorank.observations import Observations, checks
+from lorank.kernels import Workers
+from lorank.linalg.blas import one_blas_thread
+from lorank.observations import checks
+from lorank.progress import ProgressBar
 from lorank.regularizers.base import require
-from lorank.side_information import GraphLaplacian, KernelPrior
 from lorank.side_information.coordinates import check_coordinates, sphere
-from lorank.side_information.kernel import Whitening
-from lorank.spatial.kriging import Kriging, RegressionKriging, typical_distance
-from lorank.spatial.normalisation import Normalisation
+from lorank.spatial.cell_errors import CellErrors
+from lorank.spatial.covariates import Covariates
+from lorank.spatial.drift import Places
+from lorank.spatial.fields import FieldModel
+from lorank.spatial.held_out import HeldOut, hold_out
+from lorank.spatial.kriging import typical_distance
+from lorank.spatial.separation import Chosen, Separation, inward, outward, separate
+from lorank.spatial.trial import Trial
 from lorank.tuning.coordinate import coordinate_search
 from lorank.tuning.trials import Trials
 from lorank.types import Array
 
-# Part of the entries of measured places that is hidden to learn how well their gaps are filled.
-HIDDEN = 0.05
-# Up to so many measured places all are held out in turn for tuning, a fifth at a time; beyond, one fifth says enough.
-CROSS_VALIDATED = 200
-# Held-out places are judged at no more times than this, spread evenly: kriging of residuals is done for each of them.
-JUDGED = 120
-# Beyond so many measured places, residuals are not kriged unless it is asked for: each time costs places^3 / 3.
-KRIGED = 2000
-FREE = ("length", "nugget", "lam", "theta", "rank", "graph_weight", "residual_length", "residual_nugget")
+# Values whose third standardised moment is beyond this may be better off as square roots.
+SKEWED = 0.8
+FREE = ("rank", "lam", "nugget", "length", "theta", "graph_weight", "residual_length", "residual_nugget")
 
 
 class SpatialCompletion(BaseEstimator):
-    """Fill places x times, whole places missing, by low rank and a prior over the places.
+    """Fill places x times, whole places missing, by level and season, low rank, and a prior over the places.
 
-    Series are normalised, a low-rank matrix whose left factor varies smoothly over the map is fitted, and the result is
-    taken back to the unit of the data. A place that was never measured has no month means of its own either: they and
-    its scale are kriged from the places that have them, before normalisation is undone there.
+    A value is the level and season of its place plus an anomaly. Level and season come from the place's own values as
+    far as they reach and from the map beyond (`climatology`); anomalies are a low-rank matrix whose left factor varies
+    smoothly over the map, plus what that leaves, kriged for each time. Covariates such as elevation are a drift of
+    level and season, and coordinates of the map.
 
     Parameters
     ----------
     normalisation : str
-        A name of `lorank.spatial.normalisation`.
+        What is taken away before the low-rank fit: "anomalies" (level, season, deviation of each place), "departures"
+        (the same, not divided by the deviation), "roots" (departures of square roots), "anomalies-trend",
+        "zscore-rows" and "centred-rows" (no season), "none", "zscore", "zscore-columns" (no level of places). "auto"
+        chooses on held-out values between the first two, and roots if values are skewed and none is negative; without
+        dates between the two without season.
     prior : "kernel" or "laplacian"
         Gaussian prior with the kernel below, or the paper's graph term.
     kernel : str
         "exponential", "matern32" or "matern52".
     length, nugget, lam, theta, rank, graph_weight : float or None
-        None is tuned on held-out places: length (1000 km) and nugget are the kernel's, graph_weight the graph's.
-        rate, for the graph, is one over its length.
+        None is chosen: length (1000 km) and nugget are the kernel's, graph_weight the graph's. Rank 0 is kriging.
     residual_length, residual_nugget : float or None
-        What the low-rank part leaves over is kriged for each time by itself, with an exponential kernel of this
-        length (1000 km) and nugget; a length of 0 leaves it out. None is tuned, so that it is there if it helps. The
-        low-rank part carries what recurs, and learns from a few months how a place differs from its neighbours; a field
-        has more than any rank, though, and what is left over is still smooth over short distances.
+        What the low-rank part leaves over is kriged for each time by itself, with a kernel of this length (1000 km)
+        and nugget; a length of 0 leaves it out. The low-rank part carries what recurs, and learns from a few months
+        how a place differs from its neighbours; a field has more than any rank, though, and what is left over is still
+        smooth over short distances.
     method : str
         A factored method of the catalogue.
     random_state : int
@@ -69,18 +71,16 @@ class SpatialCompletion(BaseEstimator):
     Attributes
     ----------
     parameters_ : dict
-        What was used, tuned or given.
+        What was used, tuned or given, normalisation included.
     tuning_ : Trials
-        What was tried, with its error on held-out places, in normalised units; empty if nothing was tuned.
+        What was tried, with its error on held-out values in the unit of the data; empty if nothing was tuned.
     error_ : (m,)
         Estimated root mean squared error of each place's predictions, in the unit of the data.
-    model_ : MatrixCompletion
-        Fitted on the normalised data.
     """
 
     def __init__(
         self,
-        normalisation: str = "anomalies",
+        normalisation: str = "auto",
         prior: str = "kernel",
         kernel: str = "exponential",
         length: float | None = None,
@@ -116,8 +116,131 @@ class SpatialCompletion(BaseEstimator):
         latitude: npt.ArrayLike,
         longitude: npt.ArrayLike,
         time: npt.ArrayLike | None = None,
+        covariates: Any = None,
     ) -> SpatialCompletion:
-        """Fit values (m, n), NaN missing, at m places; time (n,) as datetime64 where the normalisation needs it."""
+        """Fit values (m, n), NaN missing, at m places.
+
+        Parameters
+        ----------
+        values : (m, n)
+        latitude, longitude : (m,), degrees
+        time : (n,) of datetime64
+            Needed for seasons.
+        covariates : (m,), (m, p), mapping of names to (m,), or DataFrame, optional
+            What is known of every place, such as its elevation.
+        """
+        values = self._checked(values)
+        latitude, longitude = check_coordinates(latitude, longitude)
+        if len(latitude) != len(values):
+            raise InputError(f"There are {len(values)} rows of values and {len(latitude)} places.")
+        measured = np.flatnonzero(~np.isnan(values).all(axis=1))
+        if not measured.size:
+            raise InputError("No place has a single value; there is nothing to learn from.")
+        self.latitude_, self.longitude_, self.values_, self.time_ = latitude, longitude, values, time
+        self.covariates_ = Covariates.of(covariates, len(values), measured)
+        self.places_ = Places(sphere(latitude, longitude), self.covariates_.standardised)
+        held = hold_out(values, self.random_state)
+        if held is None:
+            warnings.warn(
+                f"Only {measured.size} places were measured: too few to tune on held-out places or to estimate errors.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._workers = Workers(self.n_jobs)
+        with one_blas_thread(), ProgressBar("Level and season") as bar:
+            self._choose(held, bar)
+            bar.begin("Anomalies")
+            self.low_rank_ = self._model(self._separation).low_rank(self._separation.z, self.parameters_)
+            self._errors = None if held is None else self._held_out_errors(held)
+        self._workers.close()
+        return self
+
+    def predict(self, return_std: bool = False) -> Any:
+        """The whole matrix (m, n) as the model has it, in the unit of the data, and deviations if asked."""
+        check_is_fitted(self)
+        return self._outward(self._predicted, self._deviation, return_std)
+
+    def complete(self) -> Array:
+        """What was measured as it was, the rest predicted (m, n)."""
+        return np.where(np.isnan(self.values_), self.predict(), self.values_)
+
+    def interval(self, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Lower and upper ends (m, n) of intervals that hold so large a part of held-out values."""
+        require(0 < coverage < 1, "coverage", coverage, "a number between 0 and 1")
+        check_is_fitted(self)
+        if self._errors is None:
+            return np.full_like(self.values_, np.nan), np.full_like(self.values_, np.nan)
+        ends = np.array([errors.quantiles(coverage) for errors in self._errors])[self._kind]
+        low, high = self._predicted - ends[:, :1] * self._deviation, self._predicted + ends[:, 1:] * self._deviation
+        name = self._separation.name
+        return outward(low, np.zeros(1), name), outward(high, np.zeros(1), name)
+
+    def predict_at(
+        self, latitude: npt.ArrayLike, longitude: npt.ArrayLike, covariates: Any = None, return_std: bool = False
+    ) -> Any:
+        """Series (q, n) at other places, and their deviations if asked.
+
+        covariates are those that the model was fitted with, of these places.
+        """
+        check_is_fitted(self)
+        if self.low_rank_.whitening is None and self.parameters_["rank"]:
+            raise InputError("A graph knows its own places only; use prior='kernel' to predict elsewhere.")
+        points = sphere(*check_coordinates(latitude, longitude, distinct=False))
+        places = Places(points, self.covariates_.elsewhere(covariates, len(points)))
+        separation, model = self._separation, self._model(self._separation)
+        with one_blas_thread():
+            known, level = separation.at(places)
+            z = self.low_rank_.at(places.stretched(1.0, model.stretch))
+            z += model.residuals(self._left_over, self.parameters_, places, self._workers)
+            predicted, deviation = known.undo(z), np.full(z.shape, np.nan)
+            if self._errors is not None and (return_std or separation.name == "roots"):
+                spread = np.outer(known.row_scale, known.col_scale) ** 2 * separation.kriging_variance_at(
+                    places, self._workers
+                )
+                deviation = self._errors[0].deviation(level, spread)
+        return self._outward(predicted, deviation, return_std)
+
+    def _outward(self, y: Array, deviation: Array, return_std: bool) -> Any:
+        """Predictions, and their deviations if asked, in the unit of the data from those in which they were fitted."""
+        name = self._separation.name
+        predicted = outward(y, np.nan_to_num(deviation) ** 2, name)
+        if name == "roots":
+            deviation = np.sqrt(4 * y**2 * deviation**2 + 2 * deviation**4)
+        return (predicted, deviation) if return_std else predicted
+
+    @cached_property
+    def _left_over(self) -> Array:
+        return self._separation.z - self.low_rank_.W @ self.low_rank_.H.T
+
+    @cached_property
+    def _predicted(self) -> Array:
+        separation = self._separation
+        with one_blas_thread():
+            z = self.low_rank_.W @ self.low_rank_.H.T
+            residuals = self._model(separation).residuals(
+                self._left_over, self.parameters_, self.places_, self._workers
+            )
+            return separation.normalisation.undo(z + residuals)
+
+    @cached_property
+    def _kind(self) -> Array:
+        """0 for places that were never measured, 1 for others (m,)."""
+        return (~np.isnan(self.values_)).any(axis=1).astype(int)
+
+    @cached_property
+    def _deviation(self) -> Array:
+        if self._errors is None:
+            return np.full(self.values_.shape, np.nan)
+        level, anomaly = self._separation.variances()
+        never, gaps = (errors.deviation(level, anomaly) for errors in self._errors)
+        return np.where(self._kind[:, None] == 0, never, gaps)
+
+    @property
+    def error_(self) -> Array:
+        check_is_fitted(self)
+        return np.asarray(np.sqrt(np.mean(self.predict(return_std=True)[1] ** 2, axis=1)))
+
+    def _checked(self, values: npt.ArrayLike) -> Array:
         values = checks.numbers(values).astype(np.float64, copy=False)
         if values.ndim != 2:
             raise InputError(f"Values must be places x times; this array has {values.ndim} dimensions.")
@@ -126,220 +249,98 @@ class SpatialCompletion(BaseEstimator):
         length, nugget = self.residual_length, self.residual_nugget
         require(length is None or 0 <= length < np.inf, "residual_length", length, "a finite number >= 0, or None")
         require(nugget is None or 0 < nugget < np.inf, "residual_nugget", nugget, "a finite number > 0, or None")
-        self.latitude_, self.longitude_ = check_coordinates(latitude, longitude)
-        if len(self.latitude_) != len(values):
-            raise InputError(f"There are {len(values)} rows of values and {len(self.latitude_)} places.")
-        self.points_ = sphere(self.latitude_, self.longitude_)
-        self.values_, self.time_ = values, time
-        measured = np.flatnonzero(~np.isnan(values).all(axis=1))
-        if not measured.size:
-            raise InputError("No place has a single value; there is nothing to learn from.")
-        folds = self._folds(measured)
-        whole = Normalisation.fit(values, self.normalisation, time)
-        z = whole.apply(values)
-        given = {name: getattr(self, name) for name in FREE}
-        candidates = self._candidates(values.shape, measured.size)
-        if folds and any(given[name] is None for name in candidates):
-            enough = folds if measured.size <= CROSS_VALIDATED else folds[:1]
-            fields: dict[tuple[Any, ...], list[Array]] = {}
-            found = coordinate_search(
-                lambda parameters: self._held_out_error(z, enough, parameters, fields), candidates, given
-            )
-            self.parameters_, self.tuning_ = found.parameters, found.trials
-        else:
-            first = {name: options[0] for name, options in candidates.items()}
-            self.parameters_ = {name: first[name] if given[name] is None else given[name] for name in first}
-            self.tuning_ = Trials(())
-        fitted = self._fit_once(values, self.parameters_)
-        self.model_, self.fitted_normalisation_, self._fitted = fitted.model, fitted.normalisation, fitted
-        self.error_ = self._errors(folds)
-        return self
+        return values
 
-    def predict(self) -> Array:
-        """The whole matrix (m, n), in the unit of the data, as the model has it."""
-        check_is_fitted(self)
-        return self._fitted.predicted
-
-    def complete(self) -> Array:
-        """What was measured as it was, the rest predicted (m, n)."""
-        return np.where(np.isnan(self.values_), self.predict(), self.values_)
-
-    def predict_at(self, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> Array:
-        """Series (q, n) at other places, which need not have been there when the model was fitted."""
-        check_is_fitted(self)
-        whitening = self._fitted.whitening
-        if whitening is None:
-            raise InputError("A graph knows its own places only; use prior='kernel' to predict elsewhere.")
-        points = sphere(*check_coordinates(latitude, longitude, distinct=False))
-        factors = self.model_.result_.factors
-        z = whitening.at(points, whitening.latent(factors.W)) @ factors.H.T
-        if self._fitted.residuals is not None:
-            z += self._fitted.residuals.at(points)
-        known = self.fitted_normalisation_
-        return known.with_rows(*self._fitted.statistics.at(points)).undo(z)
-
-    def _candidates(self, shape: tuple[int, int], measured: int) -> dict[str, tuple[Any, ...]]:
-        """What is tried of each parameter, the first one first."""
-        m, n = shape
-        unit = typical_distance(self.points_)
-        ranks = tuple(dict.fromkeys(min(rank, m, n) for rank in (10, 5, 20, 40)))
-        shared: dict[str, tuple[Any, ...]] = {
-            "lam": (1.0, 0.01, 0.1, 3.0, 10.0),
-            "rank": ranks,
-            "theta": (1.0, 0.5, 0.0),
-        }
-        lengths = tuple(unit * factor for factor in (1.0, 0.25, 0.5, 2.0, 4.0, 8.0))
-        shared["residual_length"] = (0.0, 0.3 * unit, 0.1 * unit, unit) if measured <= KRIGED else (0.0,)
-        shared["residual_nugget"] = (0.5, 0.2, 2.0)
-        if self.prior == "kernel":
-            return {"length": lengths, "nugget": (0.05, 0.0, 0.01, 0.2), **shared}
-        return {"length": lengths, "graph_weight": (0.01, 0.001, 0.1, 1.0), **shared}
-
-    def _folds(self, measured: Array) -> list[Array]:
-        """Measured places to hold out, one array after the other; none if there are too few to spare any."""
-        if measured.size < 5:
-            warnings.warn(
-                f"Only {measured.size} places were measured: too few to tune on held-out places or to estimate errors.",
-                UserWarning,
-                stacklevel=3,
-            )
-            return []
-        parts = np.array_split(np.random.default_rng(self.random_state).permutation(measured), 5)
-        return parts
-
-    def _graph(self, parameters: Mapping[str, Any]) -> GraphLaplacian | KernelPrior:
-        if self.prior == "kernel":
-            kernel: Any = self.kernel
-            return KernelPrior(self.points_, kernel, parameters["length"], parameters["nugget"])
-        rate = 1 / parameters["length"]
-        return GraphLaplacian.from_coordinates(
-            self.latitude_, self.longitude_, rate=rate, weight=parameters["graph_weight"]
-        )
-
-    def _complete_normalised(self, z: Array, parameters: Mapping[str, Any]) -> MatrixCompletion:
-        rank = min(parameters["rank"], *z.shape)
-        lam = parameters["lam"]
-        theta = parameters["theta"] if "theta" in registry.find(self.method).parameters else None
-        graph = self._graph(parameters)
-        model = MatrixCompletion(
-            self.method, rank, lam, theta, random_state=self.random_state, n_jobs=self.n_jobs, row_side=graph
-        )
-        return model.fit(Observations.from_dense(z))
-
-    def _residuals(self, left_over: Array, parameters: Mapping[str, Any]) -> Kriging | None:
-        """What is left over (m, n), kriged: at rank 0, kriging itself."""
-        length, nugget = parameters["residual_length"], parameters["residual_nugget"]
-        return Kriging.fit(KernelPrior(self.points_, "exponential", length, nugget), left_over) if length > 0 else None
-
-    def _held_out_error(
-        self, z: Array, folds: list[Array], parameters: Mapping[str, Any], fields: dict[tuple[Any, ...], list[Array]]
-    ) -> float:
-        """Root mean squared error on held-out places, each normalised by its own statistics.
-
-        fields holds the low-rank fields of the last parameters; another way with residuals needs no other.
-        """
-        times = np.unique(np.linspace(0, z.shape[1] - 1, JUDGED).astype(int))
-        key = tuple(value for name, value in parameters.items() if not name.startswith("residual"))
-        if key not in fields:
-            fields.clear()
-            fields[key] = []
-            for fold in folds:
-                masked = z.copy()
-                masked[fold] = np.nan
-                factors = self._complete_normalised(masked, parameters).result_.factors
-                fields[key].append(factors.W @ factors.H[times].T)
-        squares, count = 0.0, 0
-        for fold, field in zip(folds, fields[key]):
-            left_over = z[:, times] - field
-            miss = -left_over[fold]
-            left_over[fold] = np.nan
-            residuals = self._residuals(left_over, parameters)
-            if residuals is not None:
-                miss += residuals.at(self.points_[fold])
-            squares, count = squares + float(np.nansum(miss**2)), count + int(np.count_nonzero(~np.isnan(miss)))
-        return float(np.sqrt(squares / count))
-
-    def _fit_once(self, values: Array, parameters: Mapping[str, Any]) -> _Fitted:
-        """Normalise, fit and go back, with the statistics of unmeasured places kriged."""
-        own = Normalisation.fit(values, self.normalisation, self.time_)
-        coefficients, scale = own.coefficients.copy(), own.row_scale.copy()
-        lacking, statistics = ~own.determined, _RowStatistics(self.points_, own)
-        if lacking.any():
-            coefficients[lacking], scale[lacking] = statistics.at(self.points_[lacking])
-        normalisation = own.with_rows(coefficients, scale)
-        z = normalisation.apply(values)
-        model = self._complete_normalised(z, parameters)
-        field = model.result_.factors.dense()
-        residuals = self._residuals(z - field, parameters)
-        predicted = normalisation.undo(field if residuals is None else field + residuals.at(self.points_))
-        share = (~np.isnan(values)).mean(axis=1)
-        prior = self._graph(parameters) if self.prior == "kernel" else None
-        whitening = prior.bind(share) if isinstance(prior, KernelPrior) else None
-        return _Fitted(model, normalisation, statistics, predicted, whitening, residuals, share > 0)
-
-    def _errors(self, folds: list[Array]) -> Array:
-        """Estimated error of each place, in the unit of the data.
-
-        Every measured place is held out once, statistics and all, and some entries of the others with it. Errors of
-        places without data are kriged (as logarithms) from those of measured ones around them, when these were held
-        out; gaps of measured places have the error of hidden entries, in units of the place's own scale.
-        """
-        fitted, rng = self._fitted, np.random.default_rng(self.random_state)
-        if not folds:
-            return np.full(len(self.points_), np.nan)
-        held_out, gaps = np.full(len(self.points_), np.nan), []
-        for fold in folds:
-            masked = self.values_.copy()
-            masked[rng.random(masked.shape) < HIDDEN] = np.nan
-            masked[fold] = np.nan
-            trial = self._fit_once(masked, self.parameters_)
-            miss = trial.predicted - self.values_
-            held_out[fold] = np.sqrt(np.nanmean(miss[fold] ** 2, axis=1))
-            hidden = np.isnan(masked) & ~np.isnan(self.values_) & trial.measured[:, None]
-            hidden[fold] = False
-            gaps.append(((miss / trial.normalisation.row_scale[:, None])[hidden]) ** 2)
-        error = fitted.normalisation.row_scale * np.sqrt(np.mean(np.concatenate(gaps)))
-        known, others = np.flatnonzero(fitted.measured), np.flatnonzero(~fitted.measured)
-        if others.size:
-            logs = np.log(np.maximum(held_out[known], 1e-12 * held_out[known].max() + 1e-300))[:, None]
-            there = RegressionKriging.fit(self.points_[known], logs).at(self.points_[np.concatenate([known, others])])[
-                :, 0
-            ]
-            there = np.exp(np.clip(there, logs.min(), logs.max()))
-            # Logarithms average to less than squares do.
-            there *= np.sqrt(np.mean(held_out[known] ** 2) / np.mean(there[: known.size] ** 2))
-            error[others] = there[known.size :]
-        return error
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """One fit: `statistics` gives those of the normalisation anywhere, `measured` are the places with any value."""
-
-    model: MatrixCompletion
-    normalisation: Normalisation
-    statistics: _RowStatistics
-    predicted: Array
-    whitening: Whitening | None
-    residuals: Kriging | None
-    measured: Array
-
-
-@dataclass(frozen=True)
-class _RowStatistics:
-    """The coefficients and scales of a normalisation's rows, kriged from those at points (m, d) that have their own."""
-
-    points: Array
-    normalisation: Normalisation
+    def _separate(self, values: Array, name: str, chosen: Chosen | None = None) -> Separation:
+        shown = inward(values, name)
+        return separate(shown, name, self.time_, self.places_, self.kernel, self._unit, chosen, self._workers)
 
     @cached_property
-    def _kriging(self) -> RegressionKriging:
-        known, own = self.normalisation.determined, self.normalisation
-        # Scales are kriged as logarithms, to stay positive.
-        described = np.column_stack([own.coefficients[known], np.log(own.row_scale[known])])
-        return RegressionKriging.fit(self.points[known], described)
+    def _unit(self) -> float:
+        return typical_distance(self.places_.points)
 
-    def at(self, points: Array) -> tuple[Array, Array]:
-        """Coefficients (q, t) and scales (q,) at other points (q, d)."""
-        found = self._kriging.at(points)
-        return found[:, :-1], np.exp(found[:, -1])
+    def _model(self, separation: Separation) -> FieldModel:
+        return FieldModel(
+            self.places_,
+            (self.latitude_, self.longitude_),
+            self.prior,
+            self.kernel,
+            separation.kernel.stretch,
+            self.method,
+            self.random_state,
+            self.n_jobs,
+        )
+
+    def _choose(self, held: HeldOut | None, bar: ProgressBar) -> None:
+        """Set the separation and the parameters, on held-out values where something is to be chosen."""
+        names = self._normalisations()
+        given: dict[str, Any] = {name: getattr(self, name) for name in FREE}
+        best, search = np.inf, {}
+        for name in names if held is not None else names[:1]:
+            separation = self._separate(self.values_, name)
+            candidates = self._candidates(separation)
+            first = {key: options[0] if given[key] is None else given[key] for key, options in candidates.items()}
+            trial: Trial | None = None
+            error = 0.0
+            if held is not None:
+                trial = Trial(self._separate(held.hide(self.values_), name, separation.chosen), held, self.values_)
+            if trial is not None and len(names) > 1:
+                error = trial.error(self._model(trial.separation), first, self._workers)
+            if error < best:
+                best, self._separation, self._trial = error, separation, trial
+                self.parameters_, search = {"normalisation": name, **first}, {"normalisation": (name,), **candidates}
+        self.tuning_, trial = Trials(()), self._trial
+        given["normalisation"] = self._separation.name
+        if trial is None or not any(given[key] is None for key in search):
+            return
+        expected = sum(len(options) - 1 for key, options in search.items() if given[key] is None) + 1
+        bar.begin("Tuning")
+
+        def judge(parameters: Mapping[str, Any]) -> float:
+            bar.advance(1 / expected)
+            return trial.error(self._model(trial.separation), parameters, self._workers)
+
+        found = coordinate_search(judge, search, given, rounds=1)
+        self.parameters_, self.tuning_ = found.parameters, found.trials
+
+    def _normalisations(self) -> list[str]:
+        if self.normalisation != "auto":
+            return [self.normalisation]
+        times = np.asarray(self.time_)
+        dated = self.time_ is not None and times.dtype.kind == "M" and times.shape == (self.values_.shape[1],)
+        if not dated:
+            return ["centred-rows", "zscore-rows"]
+        known = self.values_[~np.isnan(self.values_)]
+        third = np.mean((known - known.mean()) ** 3) / max(float(known.std()), 1e-300) ** 3
+        return ["departures", "anomalies", *(["roots"] if known.min() >= 0 and third > SKEWED else [])]
+
+    def _candidates(self, separation: Separation) -> dict[str, tuple[Any, ...]]:
+        """What is tried of each parameter, the first one first."""
+        length, smallest = separation.kernel.length, min(self.values_.shape)
+        shared: dict[str, tuple[Any, ...]] = {
+            "rank": tuple(dict.fromkeys(min(rank, smallest) for rank in (20, 40, 10, 0))),
+            "lam": (1.0, 3.0, 0.3),
+        }
+        if self.prior == "kernel":
+            shared |= {"nugget": (0.1, 0.3, 0.03), "length": (length, 2 * length)}
+        else:
+            lengths = tuple(self._unit * factor for factor in (0.25, 0.1, 0.5, 1.0))
+            shared |= {"graph_weight": (0.01, 0.001, 0.1, 1.0), "length": lengths}
+        return shared | {
+            "theta": (1.0, 0.5),
+            "residual_length": (length, 0.3 * length, 0.0),
+            "residual_nugget": (0.5, 0.2, 2.0),
+        }
+
+    def _held_out_errors(self, held: HeldOut) -> tuple[CellErrors, CellErrors]:
+        """Of places that were never measured, and of gaps.
+
+        Every measured place is predicted from the others alone for the first, which the maps of level and season and
+        kriging give without another fit; held-out gaps are for the second.
+        """
+        never = CellErrors.fit(*self._separation.from_others(inward(self.values_, self._separation.name)))
+        trial = self._trial
+        if trial is None:
+            return never, never
+        miss, level, anomaly = trial.gaps(self._model(trial.separation), self.parameters_, self._workers)
+        return never, CellErrors.fit(miss, level, anomaly) if miss.size > 30 else never

@@ -5,9 +5,9 @@ the field's own variance), has at other places p the mean
 
     K(p, x) weights,   weights = (K(x, x) + nugget I)^-1 y
 
-given the values y that were measured. All that krige do it here: residuals of a low-rank field month by month, month
-means and scales of places without data, and the baseline that low rank is compared with. Only a `KernelPrior` has its
-own weights, since its factors are fitted together with them (`side_information.kernel.Whitening.at`).
+given the values y that were measured. This is the baseline that low rank is compared with, exact and with all places;
+residuals are kriged from the nearest (`neighbours`), level and season with a drift (`drift`), and a `KernelPrior` has
+its own weights, since its factors are fitted together with them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,7 @@ from scipy.spatial.distance import cdist
 
 from lorank.linalg.blas import one_blas_thread
 from lorank.side_information import KernelPrior
-from lorank.side_information.kernel import EXACT_LIMIT, spread
 from lorank.types import Array
-
-# What regression kriging tries: lengths in units of the typical distance between places, nuggets of the variance.
-LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
-NUGGETS = (0.001, 0.01, 0.1, 0.5)
-# A linear drift across the area needs some places to be fitted to.
-DRIFT_FROM = 12
 
 
 @dataclass(frozen=True)
@@ -64,69 +57,6 @@ class Kriging:
             return self.prior.covariance(points, self.prior.points) @ self.weights
 
 
-@dataclass(frozen=True)
-class RegressionKriging:
-    """A linear drift across the area, and kriging of what it leaves: for a few numbers of each place.
-
-    Attributes
-    ----------
-    slopes : (1, q) or (1 + d, q)
-    rest : Kriging, or None where the drift leaves nothing
-    """
-
-    slopes: Array
-    rest: Kriging | None
-
-    @classmethod
-    def fit(cls, points: Array, values: Array) -> RegressionKriging:
-        """Fit values (m, q) at points (m, d).
-
-        The kernel is exponential; its length and nugget are those with the least error when each place is predicted
-        from all others.
-        """
-        if len(points) > EXACT_LIMIT:
-            some = spread(points, EXACT_LIMIT)
-            points, values = points[some], values[some]
-        drift = _drift(points)
-        if len(points) < DRIFT_FROM:
-            drift = drift[:, :1]
-        slopes = np.linalg.lstsq(drift, values, rcond=None)[0]
-        rest = values - drift @ slopes
-        size = rest.std(axis=0)
-        if len(points) < 3 or not (size > 0).any():
-            return cls(slopes, None)
-        unit, least, best = typical_distance(points), np.inf, None
-        with one_blas_thread():
-            for length in LENGTHS:
-                prior = KernelPrior(points, "exponential", unit * length)
-                K = prior.covariance(points, points)
-                for nugget in NUGGETS:
-                    weights, misses = _leave_one_out(K, nugget, rest)
-                    error = float(np.mean((misses / np.where(size > 0, size, 1)) ** 2))
-                    if error < least:
-                        least, best = error, Kriging(prior, weights)
-        return cls(slopes, best)
-
-    def at(self, points: Array) -> Array:
-        """Values (o, q) at other points (o, d)."""
-        trend: Array = _drift(points)[:, : len(self.slopes)] @ self.slopes
-        return trend if self.rest is None else trend + self.rest.at(points)
-
-
-def _leave_one_out(K: Array, nugget: float, y: Array) -> tuple[Array, Array]:
-    """Weights (m, q), and by how much each of y (m, q) is missed by kriging from all others.
-
-    With A = K + nugget I = L L^T, the misses are (A^-1 y)_i / (A^-1)_ii, and the diagonal of A^-1 has the squared
-    norms of the columns of L^-1: two thirds of m^3 operations, a third of those of an inverse.
-    """
-    A = K.copy()
-    A[np.diag_indices_from(A)] += nugget
-    L = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    inverse, _ = scipy.linalg.lapack.dtrtri(L, lower=1, overwrite_c=1)
-    weights = inverse.T @ (inverse @ y)
-    return weights, weights / np.einsum("ij,ij->j", inverse, inverse)[:, None]
-
-
 def typical_distance(points: Array) -> float:
     """Median distance between two of the points (m, d); 1 if there is only one."""
     some = points[:: max(1, len(points) // 500)]
@@ -143,7 +73,3 @@ def same_places(known: Array) -> Iterator[tuple[Array, Array]]:
         rows = np.flatnonzero(known[:, columns[0]])
         if rows.size:
             yield np.array(columns), rows
-
-
-def _drift(points: Array) -> Array:
-    return np.column_stack([np.ones(len(points)), points])

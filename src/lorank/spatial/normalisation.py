@@ -92,6 +92,17 @@ class Normalisation:
         """x of the given z, both (m, n)."""
         return z * np.outer(self.row_scale, self.col_scale) + self.coefficients @ self.basis.T + self.level
 
+    def part(self, rows: Array, cols: Array) -> Normalisation:
+        """That of some rows and columns."""
+        return Normalisation(
+            self.basis[cols],
+            self.coefficients[rows],
+            self.row_scale[rows],
+            self.level[cols],
+            self.col_scale[cols],
+            self.determined[rows],
+        )
+
     def with_rows(self, coefficients: Array, row_scale: Array) -> Normalisation:
         """The same columns with other rows."""
         return replace(self, coefficients=coefficients, row_scale=row_scale, determined=np.ones(len(row_scale), bool))

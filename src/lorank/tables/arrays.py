@@ -1,18 +1,22 @@
-"""Files that hold a whole matrix: npz and npy, Matrix Market, NetCDF."""
+"""Files that hold a whole matrix: npz and npy, NetCDF."""
 
 from __future__ import annotations
 
-import io
-import zipfile
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import check_exists, open_input
-from lorank.linalg.memory import check_memory
+from lorank.files import check_exists, on_disk
+from lorank.linalg.memory import check_memory, free_memory
 from lorank.observations import Observations
+from lorank.tables.damage import reading
+from lorank.tables.matrix_market import read_matrix_market
 from lorank.tables.names import position_of
 from lorank.types import Array
 
@@ -22,14 +26,15 @@ def read_npz(path: Path, value: str | None = None) -> Observations:
     from scipy import sparse
 
     check_exists(path)
-    try:
-        file = np.load(path, allow_pickle=False)
+    with reading(path, "an array"):
+        file = np.load(on_disk(path), allow_pickle=False)
         if isinstance(file, np.ndarray):
             return Observations.from_dense(file)
         with file:
+            _check_sizes(file, path)
             names = set(file.files)
             if "format" in names:
-                return Observations.from_sparse(sparse.load_npz(path))
+                return Observations.from_sparse(sparse.load_npz(on_disk(path)))
             if {"rows", "cols", "values"} <= names:
                 return Observations.from_ids(file["rows"], file["cols"], file["values"])
             if value is None and len(names) != 1:
@@ -37,27 +42,12 @@ def read_npz(path: Path, value: str | None = None) -> Observations:
             name = value if value is not None else names.pop()
             position_of(name, file.files, path)
             return Observations.from_dense(file[name])
-    except InputError:
-        raise
-    except (ValueError, OSError, zipfile.BadZipFile, KeyError) as error:
-        raise InputError(f"{path} cannot be read as an array ({error}).") from None
 
 
-def read_matrix_market(path: Path, value: str | None = None) -> Observations:
-    """A Matrix Market file; every entry that it stores is observed, zeros too."""
-    from scipy.io import mminfo, mmread
-
-    check_exists(path)
-    try:
-        with open_input(path) as file:
-            data = io.BytesIO(file.read())
-        m, n, entries, *_ = mminfo(data)
-        check_memory(24 * entries + 16 * (m + n), f"A matrix of {m} x {n}", "give a smaller one")
-        data.seek(0)
-        matrix = mmread(data)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path} cannot be read as a Matrix Market file ({error}).") from None
-    return Observations.from_dense(matrix) if isinstance(matrix, np.ndarray) else Observations.from_sparse(matrix)
+def _check_sizes(file: Any, path: Path) -> None:
+    """Refuse an archive whose arrays would not fit into memory: a small file can be packed zeros."""
+    packed = file.zip.infolist()
+    check_memory(2 * sum(member.file_size for member in packed), f"The arrays of {path}", "give smaller ones")
 
 
 def read_netcdf(path: Path, value: str | None = None) -> Observations:
@@ -67,26 +57,49 @@ def read_netcdf(path: Path, value: str | None = None) -> Observations:
         import xarray
     except ImportError:
         raise ImportError("NetCDF files need xarray: pip install 'lorank[spatial]'.") from None
+    check_netcdf(path)
+    with reading(path, "NetCDF"), xarray.open_dataset(on_disk(path)) as dataset:
+        flat = [str(name) for name, variable in dataset.data_vars.items() if variable.ndim == 2]
+        if value is None and len(flat) != 1:
+            raise InputError(
+                f"{path} has {len(flat)} variables of two dimensions ({', '.join(flat)}); name one as value."
+            )
+        name = value if value is not None else flat[0]
+        position_of(name, [str(variable) for variable in dataset.data_vars], path)
+        variable = dataset[name]
+        if variable.ndim != 2:
+            raise InputError(
+                f"{name!r} of {path} has the dimensions {', '.join(map(str, variable.dims))}; two are needed."
+            )
+        check_memory(16 * variable.size, f"{name!r} of {path}", "give a smaller one")
+        ids = [variable.coords[dim].values if dim in variable.coords else None for dim in variable.dims]
+        return Observations.from_dense(np.asarray(variable.values, np.float64), *map(_coordinate, ids))
+
+
+# Opens a NetCDF file and reads all that fits into memory.
+_PROBE = """
+import sys, xarray
+with xarray.open_dataset(sys.argv[1]) as dataset:
+    for variable in dataset.variables.values():
+        if variable.size * 16 < int(sys.argv[2]):
+            variable.load()
+"""
+# Seconds that it may take, beside one for so many bytes.
+PATIENCE, BYTES_A_SECOND = 60.0, 20e6
+
+
+def check_netcdf(path: Path) -> None:
+    """Refuse a file that the HDF5 library crashes on or never comes back from, found out in a process of its own."""
+    if not sys.executable:  # inside another program
+        return
+    limit = PATIENCE + path.stat().st_size / BYTES_A_SECOND
+    command = [sys.executable, "-W", "ignore", "-c", _PROBE, os.fspath(on_disk(path)), str(free_memory())]
     try:
-        with xarray.open_dataset(path) as dataset:
-            flat = [str(name) for name, variable in dataset.data_vars.items() if variable.ndim == 2]
-            if value is None and len(flat) != 1:
-                raise InputError(
-                    f"{path} has {len(flat)} variables of two dimensions ({', '.join(flat)}); name one as value."
-                )
-            name = value if value is not None else flat[0]
-            position_of(name, [str(variable) for variable in dataset.data_vars], path)
-            variable = dataset[name]
-            if variable.ndim != 2:
-                raise InputError(
-                    f"{name!r} of {path} has the dimensions {', '.join(map(str, variable.dims))}; two are needed."
-                )
-            ids = [variable.coords[dim].values if dim in variable.coords else None for dim in variable.dims]
-            return Observations.from_dense(np.asarray(variable.values, np.float64), *map(_coordinate, ids))
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} cannot be read as NetCDF ({error}).") from None
+        ended = subprocess.run(command, capture_output=True, timeout=limit, stdin=subprocess.DEVNULL).returncode
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{path} is damaged: it cannot be read as NetCDF within {limit:.0f} seconds.") from None
+    if ended < 0:
+        raise InputError(f"{path} is damaged: the library that reads NetCDF crashes on it (signal {-ended}).")
 
 
 def _coordinate(values: Array | None) -> Array | None:

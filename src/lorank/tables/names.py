@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.observations.identifiers import Identifiers
+from lorank.observations.identifiers import Identifiers, text_array
 from lorank.types import Array
 
 # The only spelling of an integer that comes back the same from int and str; 007 and +7 are text.
@@ -21,6 +21,8 @@ _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 def position_of(name: str, columns: Sequence[str], path: str | Path) -> int:
     """Position of a column; one that is not there is an error that suggests the nearest name."""
+    if list(columns).count(name) > 1:
+        raise InputError(f"{path} has {list(columns).count(name)} columns called {name!r}; give them different names.")
     if name in columns:
         return list(columns).index(name)
     near = get_close_matches(name, columns, 1, 0.5) or [c for c in columns if c.lower() == name.lower()]
@@ -64,9 +66,11 @@ def spelled(names: list[Any]) -> Array:
     if names and all(isinstance(name, str) for name in names):
         if all(_CANONICAL.fullmatch(name) for name in names):
             return np.array([int(name) for name in names], np.int64)
-        return np.array(names)
+        return text_array(names)
     if names and all(isinstance(name, datetime) for name in names):
         return np.array(names, "datetime64[us]")
+    if any(isinstance(name, str) for name in names):  # integers, some of which are too large for 64 bits
+        return text_array([str(name) for name in names])
     return np.array(names, np.int64)
 
 
@@ -75,11 +79,11 @@ def as_model_spells(names: Array, ids: Identifiers | None) -> Array:
 
     Without ids the model calls rows and columns by position, and names must be whole numbers.
     """
-    wanted = "i" if ids is None else ids.values.dtype.kind
+    wanted = "i" if ids is None else ids.kind
     if names.dtype.kind == wanted or wanted not in "iuUM":
         return names
     if wanted == "U":
-        return names.astype(str)
+        return text_array([str(name) for name in names.tolist()])
     if wanted == "M":
         return np.array([_moment(name) for name in names.tolist()], "datetime64[us]")
     texts = [str(name) for name in names.tolist()]

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.files import on_disk
 from lorank.observations import Observations
+from lorank.observations.identifiers import text_array
+from lorank.tables.damage import reading
 from lorank.tables.names import position_of, spelled
 from lorank.types import Array
 
 SUFFIXES = (".parquet", ".pq")
 # Lines that are held at a time where nothing else is said.
 BATCH = 1 << 20
+WHAT = "Parquet"
 
 
 def parquet_files(folder: str | Path) -> list[str]:
@@ -34,16 +38,11 @@ def parquet_files(folder: str | Path) -> list[str]:
 def open_parquet(path: str | Path) -> Any:
     """An open Parquet file, whose pages are checked against their checksums where they have them."""
     try:
-        import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'lorank[tables]'.") from None
-    try:
-        return parquet.ParquetFile(path, page_checksum_verification=True)
-    except FileNotFoundError:
-        raise InputError(f"The file {path} is gone; put it back.") from None
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
+    with reading(path, WHAT):
+        return parquet.ParquetFile(on_disk(Path(path)), page_checksum_verification=True)
 
 
 def column_names(path: str | Path) -> tuple[str, ...]:
@@ -64,30 +63,23 @@ def batches(
     Ids are int64, text, or dates and times in microseconds; of any other type they stay as they are. Without a value
     column the values are NaN.
     """
-    import pyarrow as pa
-
     file = open_parquet(path)
     names = [row, col] if value is None else [row, col, value]
     for name in names:
         position_of(name, file.schema_arrow.names, path)
     line = 0
-    try:
+    with reading(path, WHAT):
         for batch in file.iter_batches(size, columns=names):
             rows, cols = (_ids(batch.column(name), name, path, line) for name in (row, col))
             values = np.full(batch.num_rows, np.nan) if value is None else _values(batch.column(value), value, path)
             line += batch.num_rows
             yield rows, cols, values
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str | Path, error: Exception) -> InputError:
-    return InputError(f"The file {path} is damaged or not Parquet ({str(error).splitlines()[0]}).")
 
 
 def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
-    """The ids of a batch, whose first line is `line` + 1."""
+    """The ids of a batch, whose first line is `line` + 1. Integers beyond 64 bits with a sign become text."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if column.null_count:
         where = line + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
@@ -96,7 +88,11 @@ def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
     if pa.types.is_dictionary(kind):
         return _ids(column.dictionary_decode(), name, path, line)
     if pa.types.is_integer(kind):
+        if pa.types.is_uint64(kind) and (pc.max(column).as_py() or 0) > np.iinfo(np.int64).max:
+            return column.cast(pa.large_string())
         return column.cast(pa.int64())
+    if pa.types.is_nested(kind):
+        raise InputError(f"Column {name!r} of {path} holds {kind}, and ids must be numbers, text or dates.")
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return column.cast(pa.timestamp("us"), safe=False)
     return column.cast(pa.large_string()) if pa.types.is_string(kind) else column
@@ -126,7 +122,8 @@ def encoded(ids: Any) -> tuple[list[Any], Array]:
 
 def read_wide(path: Path, labels: str | None = None) -> Observations:
     """A wide table: numeric columns are the matrix, the first text column (or `labels`) names its rows."""
-    table = open_parquet(path).read()
+    with reading(path, WHAT):
+        table = open_parquet(path).read()
     values, numeric, label = numeric_columns(table, path, labels)
     if not numeric:
         raise InputError(f"{path} has no column of numbers.")
@@ -134,17 +131,19 @@ def read_wide(path: Path, labels: str | None = None) -> Observations:
     if label is not None:
         names, which = encoded(_ids(table.column(label).combine_chunks(), label, path, 0))
         row_ids = spelled([names[i] for i in which])
-    return Observations.from_dense(values, row_ids, np.array(numeric))
+    return Observations.from_dense(values, row_ids, text_array(numeric))
 
 
 def numeric_columns(table: Any, path: Path, labels: str | None) -> tuple[Array, list[str], str | None]:
     """Cells of an Arrow table's numeric columns with NaN for null, their names, and the column that names the rows."""
     import pyarrow as pa
 
+    for name in table.column_names:
+        position_of(name, table.column_names, path)  # refuses a name that is there twice
     texts = [f.name for f in table.schema if not (pa.types.is_integer(f.type) or pa.types.is_floating(f.type))]
     if labels is not None:
         position_of(labels, table.column_names, path)
     label = labels if labels is not None else next(iter(texts), None)
     numeric = [name for name in table.column_names if name not in texts and name != label]
-    cells = [table.column(name).cast(pa.float64()).to_numpy() for name in numeric]
+    cells = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in numeric]
     return np.column_stack(cells) if cells else np.empty((0, 0)), numeric, label

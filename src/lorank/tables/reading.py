@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import DuplicateError, InputError
-from lorank.files import kind_of
+from lorank.files import kind_of, reading_once
 from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
 from lorank.tables import arrays, parquet
+from lorank.tables.damage import reading
 from lorank.tables.delimited import sniff
 from lorank.tables.names import Numbering, position_of
 from lorank.tables.wide import WideTable
@@ -109,24 +110,26 @@ def read(
     (observations, (row, col, value)), the latter None if the table is wide.
     """
     path = Path(path)
-    kind = kind_of(path)
-    if kind in arrays.READERS:
-        return arrays.READERS[kind](path, value), None
-    columns = column_names(path, delimiter, header)
-    chosen = choose_columns(columns, row, col, value, path, say)
-    if chosen is None:
-        if kind in parquet.SUFFIXES:
-            return parquet.read_wide(path, row), None
-        return _read_wide(path, row, delimiter, header, say), None
-    table = read_long(path, chosen[0], chosen[1], chosen[2], delimiter=delimiter, header=header, advance=advance)
-    return table.observations(duplicates), table.columns
+    with reading_once(), reading(path, "a table"):
+        kind = kind_of(path)
+        if kind in arrays.READERS:
+            return arrays.READERS[kind](path, value), None
+        columns = column_names(path, delimiter, header)
+        chosen = choose_columns(columns, row, col, value, path, say)
+        if chosen is None:
+            if kind in parquet.SUFFIXES:
+                return parquet.read_wide(path, row), None
+            return _read_wide(path, row, delimiter, header, say), None
+        table = read_long(path, chosen[0], chosen[1], chosen[2], delimiter=delimiter, header=header, advance=advance)
+        return table.observations(duplicates), table.columns
 
 
 def column_names(path: Path, delimiter: str | None = None, header: bool | None = None) -> tuple[str, ...]:
     """Names of a table's columns."""
-    if kind_of(path) in parquet.SUFFIXES:
-        return parquet.column_names(path)
-    return sniff(path, delimiter, header).columns
+    with reading(path, "a table"):
+        if kind_of(path) in parquet.SUFFIXES:
+            return parquet.column_names(path)
+        return sniff(path, delimiter, header).columns
 
 
 def choose_columns(
@@ -162,7 +165,11 @@ def read_long(
     """A long table in text or parquet, read in blocks; without a value column its values are NaN."""
     row_names, col_names = Numbering(), Numbering()
     pieces: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
+    lines = 0
     for its_rows, its_cols, its_values in blocks(path, row, col, value, delimiter, header, advance):
+        lines += its_values.size
+        # A small file may be packed repetition: it is refused before the memory is gone.
+        check_memory(16 * its_values.size + lines, f"{lines} lines of {path}", "keep fewer of them")
         pieces[0].append(row_names.codes(*its_rows))
         pieces[1].append(col_names.codes(*its_cols))
         pieces[2].append(its_values)
@@ -194,6 +201,21 @@ def blocks(
     advance: Callable[[int], None] | None,
 ) -> Iterator[Block]:
     """For each block of lines: distinct row names and which one is on each line, the same for columns, and values."""
+    if row == col or value in (row, col):
+        raise InputError(f"Rows, columns and values are three columns of {path}; got {row!r}, {col!r} and {value!r}.")
+    with reading_once(), reading(path, "a table"):
+        yield from _blocks(path, row, col, value, delimiter, header, advance)
+
+
+def _blocks(
+    path: Path,
+    row: str,
+    col: str,
+    value: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    advance: Callable[[int], None] | None,
+) -> Iterator[Block]:
     if kind_of(path) in parquet.SUFFIXES:
         for rows, cols, values in parquet.batches(path, row, col, value):
             yield parquet.encoded(rows), parquet.encoded(cols), values
@@ -228,5 +250,7 @@ def _read_wide(path: Path, labels: str | None, delimiter: str | None, header: bo
     m, n = table.values.shape
     if n == 0:
         raise InputError(f"{path} has no column of numbers.")
+    for name in table.col_ids.tolist():
+        position_of(name, table.file.columns, path)  # refuses a name that is there twice
     say(f"Taking {path} as a wide table: {m} rows, {n} columns.")
     return Observations.from_dense(table.values, table.row_ids, table.col_ids)

@@ -7,16 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import open_input
+from lorank.linalg.memory import check_memory
+from lorank.observations.identifiers import text_array
 from lorank.tables.delimited import MISSING, DelimitedFile, sniff
 from lorank.tables.names import position_of, spelled
 from lorank.types import Array
 
 _MISSING = frozenset(text.encode() for text in MISSING)
+# A number of so many characters is parsed alone.
+LONGEST = 40
+# Times the size of a file that its cells take in memory, as measured.
+CELLS = 12
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -64,7 +71,7 @@ class WideTable:
     ) -> WideTable:
         file = sniff(path, delimiter, header)
         with open_input(path) as stream:
-            data = stream.read()
+            data = read_all(stream, path)
         return cls(file, _records(data, file.delimiter.encode()), labels)
 
     @cached_property
@@ -82,7 +89,7 @@ class WideTable:
     @property
     def col_ids(self) -> Array:
         """Names of the columns that hold numbers."""
-        return np.array([self.file.columns[j] for j in self.numeric])
+        return text_array([self.file.columns[j] for j in self.numeric])
 
     @property
     def text_columns(self) -> list[str]:
@@ -119,10 +126,23 @@ class WideTable:
                 )
 
 
+def read_all(stream: IO[bytes], path: Path) -> bytes:
+    """All that a stream gives, unless it is more than fits into memory: a small file may be packed zeros."""
+    parts: list[bytes] = []
+    size = 0
+    while part := stream.read(1 << 24):
+        parts.append(part)
+        size += len(part)
+        check_memory(CELLS * size, f"{path} as a wide table", "give it as a long table, or a smaller one")
+    return b"".join(parts)
+
+
 def _numbers(cells: list[bytes]) -> tuple[Array, Array]:
     """Numbers of a column, NaN where there is none, and which cells are not missing."""
     known = np.array([cell not in _MISSING for cell in cells])
     try:
+        if max(map(len, cells), default=0) > LONGEST:  # numpy would take as much room for every cell
+            raise ValueError
         values = np.array([cell if there else b"nan" for cell, there in zip(cells, known)]).astype(np.float64)
     except ValueError:
         values = np.array([_number(cell) for cell in cells])

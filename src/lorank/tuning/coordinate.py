@@ -12,7 +12,10 @@ ROUNDS = 2
 
 
 def coordinate_search(
-    error: Callable[[Mapping[str, Any]], float], values: Mapping[str, Sequence[Any]], given: Mapping[str, Any]
+    error: Callable[[Mapping[str, Any]], float],
+    values: Mapping[str, Sequence[Any]],
+    given: Mapping[str, Any],
+    rounds: int = ROUNDS,
 ) -> Found:
     """The best parameters, where each in turn takes the value with the least error while the others stay.
 
@@ -20,9 +23,11 @@ def coordinate_search(
     ----------
     error : function of the parameters
     values : mapping
-        What is tried of each parameter, the first one first; after at most two rounds through all of them it ends.
+        What is tried of each parameter, the first one first.
     given : mapping
         Parameters that are not None stay as they are. At least one must be None.
+    rounds : int
+        The search ends after so many rounds through all parameters, or when one changes nothing.
     """
     free = [name for name in values if given.get(name) is None]
 
@@ -38,7 +43,7 @@ def coordinate_search(
                 tried[key] = search.attempt(parameters)
             return tried[key]
 
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             before = dict(best)
             for name in free:
                 best[name] = min(values[name], key=lambda value: attempt({**best, name: value}).error)

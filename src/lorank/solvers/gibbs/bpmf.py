@@ -163,7 +163,8 @@ class BPMF(Solver):
 def _counted(chain: Chain) -> Chain:
     """The chain with its last draw among those that count."""
     sides = (1 / (chain.precision * chain.rows.weights), 1 / chain.cols.weights)
-    return replace(chain, draws=chain.draws.offer(chain.factors, chain.mean, sides, chain.cuts))
+    priors = [(own.hyper.mu, own.hyper.Lambda, own.hyper.coefficients) for own in (chain.rows, chain.cols)]
+    return replace(chain, draws=chain.draws.offer(chain.factors, chain.mean, sides, chain.cuts, priors))
 
 
 def _excess(chain: Chain) -> float:

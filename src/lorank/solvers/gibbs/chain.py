@@ -110,7 +110,9 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     rows, cols = (Side(prior.start(deviations[i]), np.ones(lines)) for i, lines in enumerate(observations.shape))
     levels = Levels(problem, 1 / precision) if isinstance(problem.pointwise, Ordinal) else None
     cuts = np.zeros(0) if levels is None else levels.start()
-    draws, probes = Draws.empty(factors, kept, cuts.size), Probes.of(observations, seed)
+    found = [problem.directions(transposed) for transposed in (False, True)]
+    rows_of, cols_of = (0 if directions is None else directions.squares.size for directions in found)
+    draws, probes = Draws.empty(factors, kept, cuts.size, (rows_of, cols_of)), Probes.of(observations, seed)
     return Chain(factors, factors.left, precision, rows, cols, draws, probes, seed, scale, cuts=cuts)
 
 

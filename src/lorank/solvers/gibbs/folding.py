@@ -13,11 +13,18 @@ from lorank.solvers.posterior import Posterior, summarized
 from lorank.types import Array
 
 
-def fold_in(posterior: Posterior, observations: Observations, axis: int, workers: kernels.Workers) -> Posterior:
+def fold_in(
+    posterior: Posterior,
+    observations: Observations,
+    axis: int,
+    workers: kernels.Workers,
+    coordinates: Array | None = None,
+) -> Posterior:
     """The posterior of new rows (axis 0) beside the columns, or of new columns (axis 1) beside the rows.
 
-    In each draw a new line is expected to be as the lines of its side are, N(mean, covariance) of that draw, and its
-    noise to be that of a usual line. Values on a scale are taken for the latent ones, whose unit is about theirs.
+    In each draw a new line is expected where its features say, by their coordinates (new, r), or without features to be
+    as the lines of its side are, N(mean, covariance) of that draw; its noise is that of a usual line. Values on a scale
+    are taken for the latent ones, whose unit is about theirs.
     """
     k, width, draws = posterior.summary.k, posterior.width, posterior.draws
     biased, new = width > k, observations.shape[axis]
@@ -31,7 +38,14 @@ def fold_in(posterior: Posterior, observations: Observations, axis: int, workers
         if axis == 1:
             factors, noise = factors.transposed(), noise[::-1]
         usual = float(1 / np.mean(1 / noise[0]))
-        mean, draw = _regress(lines, factors, usual, noise[1], s, workers)
+        prior = None if posterior.priors is None else posterior.priors[axis]
+        if coordinates is not None and prior is not None and prior.known:
+            ridge, centre = usual * prior.Lambda[s], prior.means(s, coordinates)
+            # Draws keep the offset in the row biases.
+            centre[:, k:] += posterior.summary.offset if axis == 0 else 0.0
+        else:
+            ridge, centre = _usual_line(factors, usual)
+        mean, draw = _regress(lines, factors, usual, noise[1], ridge, centre, s, workers)
         variances[:, s] = usual / (draws if axis == 0 else 1)
         at = slice(s * width, s * width + k)
         means[:, at], drawn[:, at] = mean[:, :k], draw[:, :k]
@@ -49,17 +63,30 @@ def fold_in(posterior: Posterior, observations: Observations, axis: int, workers
     return summarized(replace(posterior, mean=both, deviations=spread, noise=noise_of))
 
 
+def _usual_line(factors: Factors, usual: float) -> tuple[Array, Array]:
+    """The ridge (p, p) and the centre (p,) of lines that are like those of the left side."""
+    p = factors.k + factors.biased
+    old = factors.left[:, :p].astype(np.float64)
+    scatter = np.cov(old.T, bias=True).reshape(p, p) * len(old)
+    # Of few lines a covariance is not well known: as if p more had independent coordinates.
+    spread = np.maximum(np.diag(scatter), 1e-12 * max(float(np.trace(scatter)), 1e-300)) / len(old)
+    return usual * np.linalg.inv((scatter + p * np.diag(spread)) / (len(old) + p)), old.mean(axis=0)
+
+
 def _regress(
-    lines: Lines, factors: Factors, usual: float, other: Array, s: int, workers: kernels.Workers
+    lines: Lines,
+    factors: Factors,
+    usual: float,
+    other: Array,
+    ridge: Array,
+    centre: Array,
+    s: int,
+    workers: kernels.Workers,
 ) -> tuple[Array, Array]:
     """Means and draws (padded) of new lines of the left side, whose noise has the variances usual * other_j."""
     k, count = factors.k, lines.pointers.size - 1
     p = k + factors.biased
-    old = factors.left[:, :p].astype(np.float64)
-    centre, scatter = old.mean(axis=0), np.cov(old.T, bias=True).reshape(p, p) * len(old)
-    # Of few lines a covariance is not well known: as if p more had independent coordinates.
-    spread = np.maximum(np.diag(scatter), 1e-12 * max(float(np.trace(scatter)), 1e-300)) / len(old)
-    ridge = usual * np.linalg.inv((scatter + p * np.diag(spread)) / (len(old) + p))
+    pull = np.broadcast_to(centre @ ridge, (count, p))
     dtype = factors.dtype
     mean, out = (kernels.aligned_zeros((count, factors.left.shape[1]), dtype) for _ in range(2))
     workers.run(
@@ -67,7 +94,7 @@ def _regress(
         lines.pointers,
         *(*lines.arrays, factors.right, k, factors.biased, dtype.type(0)),
         *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
-        *(np.tile((ridge @ centre).astype(dtype), (count, 1)), dtype.type(np.sqrt(usual))),
+        *(np.ascontiguousarray(pull, dtype), dtype.type(np.sqrt(usual))),
         *(np.uint64(0), s, mean, out, np.empty(count)),
         work_per_entry=(p + 1) * (p + 2) / 2,
         work_per_line=p**3 / 6 + 2 * p**2,

@@ -1,0 +1,142 @@
+"""The files of a folder of shards: what belongs to it, and every file checked before it is used.
+
+A folder can be cut off, damaged, or made to do harm, and compiled code trusts the arrays it is given. So the manifest
+holds size and SHA-256 of every other file, and a checksum of itself. Folders of formats 1 and 2 have neither: there the
+arrays are checked for what they have to be, as they are in all formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.files import sha256
+from lorank.kernels import unlocked
+from lorank.types import Array
+
+MANIFEST = "manifest.json"
+# Names of the files in folders of older formats, besides the arrays that the manifest names.
+_SHARD = re.compile(r"((row|col)(-ids|-sorted|-places)?|seen(-ends|-values)?)-[0-9]+\.npy")
+FORMAT, OLDER = "lorank shards 3", ("lorank shards 1", "lorank shards 2")
+
+
+def is_shards(folder: str | Path) -> bool:
+    """Whether a path is a folder of shards."""
+    return (Path(folder) / MANIFEST).is_file()
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to replace what is not a folder of shards beyond doubt: its manifest is ours, and no other file is there.
+
+    An empty folder may be replaced too.
+    """
+    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    try:
+        manifest = read_manifest(folder)
+    except InputError:
+        raise InputError(f"{folder} exists and is not a lorank model; choose another name.") from None
+    for path in folder.iterdir():
+        if not _belongs(path.name, manifest) or not path.is_file() or path.is_symlink():
+            raise InputError(
+                f"{folder} holds a model and also {path.name}, which is not part of it; "
+                "move that elsewhere, or choose another name."
+            )
+
+
+def _belongs(name: str, manifest: Mapping[str, Any]) -> bool:
+    """Whether a file of this name is part of the folder that the manifest describes."""
+    if "files" in manifest:
+        return name in (MANIFEST, *manifest["files"])
+    return name == MANIFEST or name.removesuffix(".npy") in manifest["arrays"] or _SHARD.fullmatch(name) is not None
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest, last of all: with size and checksum of what is in the folder, and its own."""
+    files = {path.name: [path.stat().st_size, _sha256(path)] for path in sorted(folder.iterdir())}
+    manifest = {"format": FORMAT, **manifest, "files": files}
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "checksum": _checksum(manifest)}))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder of any format that is read."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        written = manifest.get("format")
+        if written == FORMAT:
+            whole = manifest.pop("checksum", None) == _checksum(manifest) and isinstance(manifest["files"], dict)
+        elif written in OLDER:
+            manifest.pop("files", None)
+            manifest["arrays"] = [str(name) for name in manifest.get("arrays", ())]
+            whole = {"row", "col", "seen", "setting"} <= manifest.keys()
+    except (OSError, ValueError, AttributeError, RecursionError, KeyError, TypeError, ZeroDivisionError, OverflowError):
+        raise InputError(f"{folder} is not a folder of model shards, or its manifest is damaged.") from None
+    if written not in (FORMAT, *OLDER):
+        raise InputError(f"{folder} has the format {written!r}; this lorank reads {FORMAT!r}.")
+    if not whole:
+        raise InputError(f"The manifest of {folder} is damaged: its checksum is wrong; save the model again.")
+    return dict(manifest)
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(manifest, sort_keys=True).encode())
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class ShardFolder:
+    """Opens the arrays of a folder, memory-mapped; each is checked when it is opened first, and after a change."""
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self._files: Mapping[str, Any] | None = manifest.get("files")
+        # Size and time of change of files that were found to be good.
+        self._good: dict[str, tuple[int, int]] = {}
+
+    def open(self, name: str, fits: Callable[[Array], Any] | None = None) -> Array:
+        """An array, if it is what was written and `fits`."""
+        path = self.folder / name
+        try:
+            about = path.stat()
+            known = self._good.get(name) == (about.st_size, about.st_mtime_ns)
+            if not known and not self._is_as_written(path, about.st_size):
+                raise ValueError
+            array = unlocked(np.load(path, mmap_mode="r", allow_pickle=False))
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject or not array.dtype.isnative:
+                raise ValueError
+            if not known and fits is not None and not fits(array):
+                raise ValueError
+        except FileNotFoundError:
+            raise InputError(f"The shard {path} is gone; save the model again.") from None
+        except (OSError, ValueError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError):
+            raise InputError(f"The shard {path} is damaged; save the model again.") from None
+        if fits is not None:
+            self._good[name] = (about.st_size, about.st_mtime_ns)
+        return array
+
+    def _is_as_written(self, path: Path, size: int) -> bool:
+        if self._files is None:
+            # A name that leads elsewhere is none of ours.
+            return path.parent == self.folder
+        return path.name in self._files and [size, _sha256(path)] == list(self._files[path.name])
+
+
+def finite(array: Array) -> bool:
+    """Whether all numbers are finite, block by block: a mapped file need not fit into memory."""
+    return all(np.isfinite(array[at : at + (1 << 16)]).all() for at in range(0, len(array), 1 << 16))
+
+
+def within(array: Array, size: int) -> bool:
+    """Whether an array holds positions from 0 to size - 1."""
+    return array.dtype.kind in "iu" and (not array.size or bool(array.min() >= 0 and array.max() < size))

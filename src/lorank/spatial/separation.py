@@ -1,0 +1,237 @@
+"""Values of places and times, separated into level and season, scale, and a field of anomalies.
+
+    x_it = b_t^T c_i + level_t + row_scale_i col_scale_t z_it
+
+Anomalies of neighbouring places are alike, so those around a place say how warm its few months were: level and season
+are fitted to what the anomalies of the others leave of the values, and weigh by how well these are known. That changes
+the anomalies, so it is done twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lorank.errors import InputError
+from lorank.kernels import Workers
+from lorank.spatial.climatology import Basis, Climatology, fit_climatology
+from lorank.spatial.drift import DriftKriging, Places, Variogram
+from lorank.spatial.neighbours import FieldKernel, choose_kernel, krige_nearest
+from lorank.spatial.normalisation import NAMES, Normalisation
+from lorank.types import Array
+
+# Normalisation: (it has a season, a trend, and divides by each place's deviation); others know no level of a place.
+PARTS = {
+    "anomalies": (True, False, True),
+    "departures": (True, False, False),
+    "anomalies-trend": (True, True, True),
+    "zscore-rows": (False, False, True),
+    "centred-rows": (False, False, False),
+    "roots": (True, False, False),
+}
+PASSES = 2
+# Neighbouring months are alike: so many of them say as much of a variance as one that is independent.
+MONTHS_PER_DEGREE = 3.0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What one separation estimated and another may use: variograms by order, that of the scales, the kernel."""
+
+    variograms: dict[int, Variogram]
+    scale: Variogram | None
+    kernel: FieldKernel
+
+
+@dataclass(frozen=True)
+class Separation:
+    """One way to separate values; z (m, n) is what is left, NaN where missing.
+
+    `climatology` is None without levels of places, `scales` without deviations of them. `field_mean` and
+    `field_variance` (m, n) are z as the other places have it, by kriging.
+    """
+
+    name: str
+    places: Places
+    normalisation: Normalisation
+    climatology: Climatology | None
+    scales: DriftKriging | None
+    kernel: FieldKernel
+    z: Array
+    field_mean: Array
+    field_variance: Array
+
+    @property
+    def chosen(self) -> Chosen:
+        variograms = {} if self.climatology is None else self.climatology.variograms
+        return Chosen(variograms, None if self.scales is None else self.scales.variogram, self.kernel)
+
+    @property
+    def scale(self) -> Array:
+        """row_scale_i col_scale_t (m, n)."""
+        return np.outer(self.normalisation.row_scale, self.normalisation.col_scale)
+
+    def variances(self) -> tuple[Array, Array]:
+        """Of level and season, and of the anomaly as kriging has it (m, n), in the unit of the data."""
+        level = np.zeros(self.z.shape) if self.climatology is None else self.climatology.variance()
+        return level, self.scale**2 * (self.field_variance + self.kernel.nugget) * self.kernel.variance
+
+    def from_others(self, values: Array) -> tuple[Array, Array, Array]:
+        """Errors of all values predicted without their own place, and the two variances of each (c,)."""
+        seen = ~np.isnan(values)
+        known, (level, anomaly) = self.normalisation, self.variances()
+        if self.climatology is not None:
+            known = replace(known, coefficients=self.climatology.map_mean)
+            level = self.climatology.map_variance @ (self.climatology.basis.values**2).T
+        miss = known.undo(self.field_mean) - values
+        return miss[seen], level[seen], anomaly[seen]
+
+    def kriging_variance_at(self, places: Places, workers: Workers | None = None) -> Array:
+        """Variance (o, n) of the anomaly at other places, noise included, in normalised units."""
+        measured = np.flatnonzero(~np.isnan(self.z).all(axis=1))
+        x, known = self.kernel.scaled(places), self.kernel.scaled(self.places[measured])
+        variance = krige_nearest(self.z[measured], known, x, self.kernel, workers=workers)[1]
+        return (variance + self.kernel.nugget) * self.kernel.variance
+
+    def at(self, places: Places) -> tuple[Normalisation, Array]:
+        """The normalisation of other places, and the variance (o, n) of their level and season."""
+        n = self.z.shape[1]
+        if self.climatology is None:
+            plain = np.zeros((len(places), 0)), np.ones(len(places))
+            return self.normalisation.with_rows(*plain), np.zeros((len(places), n))
+        coefficients, variance = self.climatology.at(places)
+        scale = np.full(len(places), self.normalisation.row_scale[0])
+        if self.scales is not None:
+            scale = np.exp(self.scales.at(places)[0][:, 0] / 2)
+        spread = variance @ (self.climatology.basis.values**2).T
+        return self.normalisation.with_rows(coefficients, scale), spread
+
+
+def inward(values: Array, name: str) -> Array:
+    """Values as they are separated: their square roots for "roots"."""
+    if name != "roots":
+        return values
+    if np.nanmin(values) < 0:
+        raise InputError("The normalisation 'roots' takes square roots, and there are negative values; take another.")
+    return np.sqrt(values)
+
+
+def outward(y: Array, variance: Array, name: str) -> Array:
+    """Expected values where y is predicted with this variance: E y^2 is more than the square of E y."""
+    return np.maximum(y, 0.0) ** 2 + variance if name == "roots" else y
+
+
+def separate(
+    values: Array,
+    name: str,
+    time: npt.ArrayLike | None,
+    places: Places,
+    kernel: str,
+    unit: float,
+    chosen: Chosen | None = None,
+    workers: Workers | None = None,
+) -> Separation:
+    """Separate values (m, n), NaN missing, as `inward` gives them, by the normalisation of this name."""
+    if name not in (*NAMES, *PARTS):
+        raise InputError(
+            f"Unknown normalisation {name!r}; there are auto, {', '.join(dict.fromkeys((*NAMES, *PARTS)))}."
+        )
+    measured = np.flatnonzero(~np.isnan(values).all(axis=1))
+    own = np.full(len(values), -1)
+    own[measured] = np.arange(measured.size)
+
+    def kriged(z: Array, field: FieldKernel) -> tuple[Array, Array]:
+        x = field.scaled(places)
+        return krige_nearest(z[measured], x[measured], x, field, own, workers)
+
+    if name not in PARTS:
+        plain = Normalisation.fit(values, name, time)
+        z = plain.apply(values)
+        field = choose_kernel(z, places, kernel, unit, workers) if chosen is None else chosen.kernel
+        return Separation(name, places, plain, None, None, field, z, *kriged(z, field))
+    season, trend, scaled = PARTS[name]
+    basis = Basis.of(time, values.shape[1], season, trend)
+    seen = ~np.isnan(values)
+    size = float(np.nanvar(values - _least_squares(values, basis)))
+    precision = seen / max(size, 1e-300)
+    anomalies = np.zeros(values.shape)
+    variograms = None if chosen is None else chosen.variograms
+    shown: FieldKernel | None = None if chosen is None else chosen.kernel
+    for turn in range(PASSES + 1):
+        last = turn == PASSES
+        climatology = fit_climatology(values - anomalies, precision, basis, places, variograms)
+        known = _normalised(values, climatology)
+        scales = None
+        if scaled and last:
+            known, scales = _with_scales(
+                known, values, places, measured, basis, None if chosen is None else chosen.scale
+            )
+        z = known.apply(values)
+        if shown is None or (chosen is None and last):
+            shown = choose_kernel(z, places, kernel, unit, workers)
+        field = shown
+        mean, variance = kriged(z, field)
+        if not last:
+            scale = np.outer(known.row_scale, known.col_scale)
+            anomalies = scale * mean
+            precision = seen / np.maximum(scale**2 * field.variance * (variance + field.nugget), 1e-300)
+            # The second pass has little news of the variograms; the last has levels without the weather in them.
+            variograms = climatology.variograms if chosen is not None or turn < PASSES - 1 else None
+    return Separation(name, places, known, climatology, scales, field, z, mean, variance)
+
+
+def _least_squares(values: Array, basis: Basis) -> Array:
+    """The mean of the places' values at each time on the basis (n,): a first idea of the season."""
+    seen = ~np.isnan(values)
+    count = seen.sum(axis=0)
+    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    root = np.sqrt(count)[:, None]
+    coefficients = np.linalg.lstsq(root * basis.values, root[:, 0] * mean, rcond=None)[0]
+    return np.asarray(basis.values @ coefficients)
+
+
+def _normalised(values: Array, climatology: Climatology) -> Normalisation:
+    """Level and season taken away, and one deviation of all that is left."""
+    m, n = values.shape
+    plain = Normalisation(
+        climatology.basis.values, climatology.coefficients, np.ones(m), np.zeros(n), np.ones(n), np.ones(m, bool)
+    )
+    deviation = float(np.sqrt(np.nanmean(plain.apply(values) ** 2)))
+    largest = float(np.nanmax(np.abs(values)))
+    return replace(plain, row_scale=np.full(m, deviation if deviation > 1e-12 * largest else 1.0))
+
+
+def _with_scales(
+    known: Normalisation, values: Array, places: Places, measured: Array, basis: Basis, variogram: Variogram | None
+) -> tuple[Normalisation, DriftKriging]:
+    """A deviation of each place and of each time of the year instead of one.
+
+    The logarithm of a place's variance is estimated from its k months with a variance of 2 / k, and from the map, as
+    the level is.
+    """
+    squares = known.apply(values) ** 2
+    counts = (~np.isnan(squares)).sum(axis=1)[measured]
+    col_scale = np.ones(values.shape[1])
+    for _ in range(2):
+        relative = np.nansum(squares[measured] / col_scale**2, axis=1) / counts
+        floor = 1e-6 * max(float(np.mean(relative)), 1e-300)
+        relative = np.maximum(relative, floor)
+        by_time = (
+            np.nanmean(squares[measured] / relative[:, None], axis=0) if measured.size else np.ones(len(col_scale))
+        )
+        for phase in np.unique(basis.phase):
+            these = by_time[basis.phase == phase]
+            these = these[~np.isnan(these)]
+            col_scale[basis.phase == phase] = np.sqrt(max(float(these.mean()), 1e-3)) if these.size else 1.0
+    y = np.log(relative)[:, None]
+    noise = (2 * MONTHS_PER_DEGREE / counts)[:, None]
+    fitted = DriftKriging.fit(places[measured], y, noise, variogram)
+    logs = fitted.at(places)[0][:, 0]
+    mean, variance = fitted.from_others() if len(fitted.places) == measured.size else fitted.at(places[measured])
+    share = variance / (variance + noise)
+    logs[measured] = (mean + share * (y - mean))[:, 0]
+    unit = known.row_scale[0]
+    fitted = replace(fitted, y=y + 2 * np.log(unit))
+    return replace(known, row_scale=unit * np.exp(logs / 2), col_scale=col_scale), fitted

@@ -1,0 +1,71 @@
+"""Fits to values of which some are hidden, and their errors there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lorank.kernels import Workers
+from lorank.spatial.fields import TRIAL_TOL, FieldModel, LowRank
+from lorank.spatial.held_out import HeldOut
+from lorank.spatial.separation import Separation, inward, outward
+from lorank.types import Array
+
+# Held-out values are judged at no more times than this, spread evenly.
+JUDGED = 120
+
+
+class Trial:
+    """A separation of values of which some are hidden, and the errors of fits to it; the last field is kept."""
+
+    def __init__(self, separation: Separation, held: HeldOut, values: Array) -> None:
+        self.separation, self.held, self.values = separation, held, values
+        n = values.shape[1]
+        self.times = np.unique(np.linspace(0, n - 1, min(JUDGED, n)).astype(int))
+        self.rows = np.flatnonzero((held.whole | held.gaps).any(axis=1))
+        self._inward, self._variance = inward(values, separation.name), np.add(*separation.variances())
+        self._key: tuple[Any, ...] | None = None
+        self._low_rank: LowRank | None = None
+
+    def fitted(self, model: FieldModel, parameters: Mapping[str, Any]) -> LowRank:
+        """The low-rank field; another way with residuals needs no other."""
+        key = tuple(value for name, value in parameters.items() if not name.startswith("residual"))
+        if key != self._key or self._low_rank is None:
+            self._key, self._low_rank = key, model.low_rank(self.separation.z, parameters, TRIAL_TOL)
+        return self._low_rank
+
+    def misses(
+        self, model: FieldModel, parameters: Mapping[str, Any], rows: Array, times: Array, workers: Workers
+    ) -> Array:
+        """Prediction minus value (r, t), as they are separated."""
+        fitted, known = self.fitted(model, parameters), self.separation.normalisation
+        field = fitted.W @ fitted.H[times].T
+        left_over = self.separation.z[:, times] - field
+        z = field[rows] + model.residuals(left_over, parameters, model.places[rows], workers)
+        return known.part(rows, times).undo(z) - self._inward[np.ix_(rows, times)]
+
+    def error(self, model: FieldModel, parameters: Mapping[str, Any], workers: Workers) -> float:
+        """On what is held out, whole places without their mean error.
+
+        That is the error of the map of levels, which is large, and the same whatever is tried: it would only hide the
+        differences.
+        """
+        here = np.ix_(self.rows, self.times)
+        y = self.misses(model, parameters, self.rows, self.times, workers) + self._inward[here]
+        miss = outward(y, self._variance[here], self.separation.name) - self.values[here]
+        whole = self.held.whole[here]
+        count = np.maximum(whole.sum(axis=1), 1)
+        miss = miss - np.where(whole, (np.where(whole, miss, 0.0).sum(axis=1) / count)[:, None], 0.0)
+        return self.held.error(miss**2, whole, self.held.gaps[here])
+
+    def gaps(self, model: FieldModel, parameters: Mapping[str, Any], workers: Workers) -> tuple[Array, Array, Array]:
+        """Errors of held-out gaps, and the two variances of each."""
+        rows, times = np.flatnonzero(self.held.gaps.any(axis=1)), np.arange(self.values.shape[1])
+        if not rows.size:
+            return np.empty(0), np.empty(0), np.empty(0)
+        mask = self.held.gaps[rows]
+        miss = self.misses(model, parameters, rows, times, workers)[mask]
+        level, anomaly = (part[rows][mask] for part in self.separation.variances())
+        return miss, level, anomaly

@@ -1,0 +1,81 @@
+"""Tables through pipes: read once, whatever looks at them first."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import lorank
+from lorank import InputError, tables
+
+SHELL = [sys.executable, "-W", "ignore", "-c", "from lorank.cli import main; main()"]
+FIT = ["--rank", "2", "--lam", "1", "--biases", "no", "--json", "-o", "model.lorank"]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A csv larger than what a pipe or a sample of the first lines holds."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lines = [f"u{i},i{j},{rng.normal():.6f}\n" for i in range(200) for j in range(60)]
+    content = "user,item,value\n" + "".join(lines)
+    (tmp_path / "a.csv").write_text(content)
+    return content.encode()
+
+
+def through_fifo(path, content):
+    os.mkfifo(path)
+    feeder = threading.Thread(target=path.write_bytes, args=(content,))
+    feeder.start()
+    return feeder
+
+
+def test_no_line_of_a_pipe_is_lost(table, tmp_path):
+    expected = tables.read(tmp_path / "a.csv")[0]
+    for name, content in (("plain", table), ("packed", gzip.compress(table))):
+        feeder = through_fifo(tmp_path / name, content)
+        found = tables.read(tmp_path / name)[0]
+        feeder.join()
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.row_ids.values, expected.row_ids.values)
+
+
+def test_formats_of_pipes_are_known_by_their_first_bytes(tmp_path):
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    np.save(tmp_path / "a.npy", X)
+    np.savez(tmp_path / "a.npz", X)
+    tables.write(tmp_path / "a.parquet", {"row": [0, 1], "col": [0, 1], "value": [1.0, 2.0]})
+    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 3\n")
+    for name in ("a.npy", "a.npz", "a.parquet", "a.mtx"):
+        feeder = through_fifo(tmp_path / f"{name}-pipe", (tmp_path / name).read_bytes())
+        found = tables.read(tmp_path / f"{name}-pipe")[0]
+        feeder.join()
+        np.testing.assert_array_equal(found.values, tables.read(tmp_path / name)[0].values)
+
+
+@pytest.mark.parametrize("source", ["-", "/dev/stdin", "<(cat a.csv)"])
+def test_fit_and_predict_from_standard_input(table, tmp_path, source):
+    command = " ".join(f"'{word}'" for word in SHELL)
+    for words in (f"fit {source} {' '.join(FIT)}", f"predict model.lorank {source} -o out.csv"):
+        ended = subprocess.run(
+            ["bash", "-c", f"cat a.csv | {command} {words}"], capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0, ended.stderr
+        if words.startswith("fit"):
+            assert json.loads(ended.stdout)["entries"] == 12_000
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 12_001
+
+
+def test_nothing_is_put_in_the_place_of_a_pipe_or_device(table, tmp_path, run, fails):
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no regular file" in fails("fit", "a.csv", *FIT[:-1], "pipe")
+    model = lorank.MatrixCompletion(rank=1, lam=0.1).fit(np.random.default_rng(0).normal(size=(4, 3)))
+    for path in (tmp_path / "pipe", "/dev/null"):
+        with pytest.raises(InputError, match="is no regular file"):
+            model.save(path)
+        assert not os.path.isfile(path)

@@ -1,0 +1,160 @@
+"""What the server answers: the same as the model, and one sentence for each mistake."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+from serving_model import fitted
+from starlette.testclient import TestClient
+
+from lorank.serving.app import Service, application
+
+
+def ask(client, name, **given):
+    answer = client.post(f"/v1/{name}", json=given)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_predictions_are_the_models_and_unknown_ids_are_named(client, model):
+    found = ask(client, "predict", rows=["u1", "u2", "nobody"], cols=[100, 101, 7], interval=0.9)["predictions"]
+    value, lower, upper = model.predict(["u1", "u2"], [100, 101], interval=0.9)
+    assert [line["value"] for line in found[:2]] == value.tolist()
+    assert [line["lower"] for line in found[:2]] == pytest.approx(lower.tolist())
+    assert [line["upper"] for line in found[:2]] == pytest.approx(upper.tolist())
+    assert found[2]["unknown"] == ["row", "col"]
+    assert "unknown" not in found[0]
+    assert [line["col"] for line in ask(client, "predict", rows=["u1"], cols=["100", "101"])["predictions"]] == [
+        100,
+        101,
+    ]
+
+
+def test_lists_are_the_models_in_the_order_of_the_rows(client, model):
+    found = ask(client, "recommend", rows=["u5", "u1", "u5"], n=3, deny=[103])["lists"]
+    assert [own["row"] for own in found] == ["u5", "u1", "u5"]
+    assert found[0] == found[2]
+    for own in found:
+        expected = model.recommend([own["row"]], 3, deny=[103])
+        assert [item["col"] for item in own["items"]] == expected.cols.tolist()
+        assert [item["score"] for item in own["items"]] == pytest.approx(expected.scores.tolist())
+        assert own["items"][0]["title"].startswith("<i>Film</i>")
+
+
+def test_likes_and_new_rows(client, model):
+    found = ask(client, "similar", cols=[100, 103], n=4)["lists"]
+    assert [item["col"] for item in found[0]["items"]] == model.similar(col=100, n=4)[0].tolist()
+    (both,) = ask(client, "similar", cols=[100, 103], but_not=[110], n=4)["lists"]
+    assert [item["col"] for item in both["items"]] == model.similar(col=[100, 103], but_not=[110], n=4)[0].tolist()
+    assert ask(client, "similar", rows=["u1"])["lists"][0]["items"][0]["row"].startswith("u")
+    entries = [{"col": 100, "value": 5}, {"col": 103, "value": 1.5}]
+    new = model.fold_in((np.array(["x", "x"]), np.array([100, 103]), np.array([5, 1.5])))
+    expected = new.recommend(n=5)
+    found = ask(client, "fold-in", entries=entries, n=5)["items"]
+    assert [item["col"] for item in found] == expected.cols.tolist()
+    np.testing.assert_allclose([item["score"] for item in found], expected.scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sentence"),
+    [
+        ("predict", [], "must be a JSON object"),
+        ("predict", {"rows": ["u1"]}, "cols must be a list of ids"),
+        ("predict", {"rows": ["u1"], "cols": [True]}, "cols must be a list of ids"),
+        ("predict", {"rows": ["u1", "u2"], "cols": [100, 101, 102]}, "As many rows as columns"),
+        ("predict", {"rows": ["u1"], "cols": [100], "interval": 2}, "interval must be a number from 0.01"),
+        ("predict", {"rows": ["u1"], "cols": [10**30]}, "too large"),
+        ("recommend", {"rows": ["nobody"]}, "Unknown row 'nobody'"),
+        ("recommend", {"rows": ["u1"], "n": 0}, "n must be a whole number from 1 to 20"),
+        ("recommend", {"rows": ["u1"], "n": 1.5}, "n must be a whole number"),
+        ("recommend", {"rows": ["u1"] * 51}, "at most 50"),
+        ("recommend", {"rows": ["u1"], "size": 3}, "no field 'size'"),
+        ("recommend", {"rows": ["u1"], "seen": "yes"}, "seen must be true or false"),
+        ("similar", {"rows": ["u1"], "cols": [100]}, "Give either rows or cols"),
+        ("similar", {}, "Give either rows or cols"),
+        ("fold-in", {"entries": []}, "entries must be a list of objects"),
+        ("fold-in", {"entries": [{"col": 100}]}, "needs a value"),
+        ("fold-in", {"entries": [{"col": 7, "value": 1}]}, "Unknown column 7"),
+        ("fold-in", {"entries": [{"col": 100, "value": 1}, {"col": 100, "value": 2}]}, "twice|more than once"),
+    ],
+)
+def test_mistakes_get_one_sentence(client, name, given, sentence):
+    answer = client.post(f"/v1/{name}", json=given)
+    assert answer.status_code == 400
+    assert list(answer.json()) == ["error"]
+    assert re.search(sentence, answer.json()["error"]), answer.text
+    assert "\n" not in answer.json()["error"]
+
+
+def test_what_is_no_request(client):
+    headers = {"content-type": "application/json"}
+    assert client.post("/v1/predict", content=b"{", headers=headers).status_code == 400
+    assert client.post("/v1/predict", content=b"[" * 4000, headers=headers).status_code == 400
+    assert client.post("/v1/predict", content=b" " * 6000, headers=headers).status_code == 413
+    assert client.post("/v1/predict", data={"rows": "u1"}).status_code == 415
+    assert "answers POST" in client.get("/v1/predict").json()["error"]
+    assert client.get("/nothing").json() == {"error": "There is nothing here; see /openapi.json."}
+    assert client.get("/v1/health", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_health_counts_and_description(client):
+    health = client.get("/v1/health").json()
+    assert (health["status"], health["rows"], health["columns"]) == ("ok", 40, 25)
+    ask(client, "recommend", rows=["u1", "u2"])
+    client.post("/v1/recommend", json={})
+    text = client.get("/metrics").text
+    assert 'lorank_requests_total{path="recommend",status="2xx"} 1' in text
+    assert 'lorank_requests_total{path="recommend",status="4xx"} 1' in text
+    assert 'lorank_request_seconds_count{path="recommend"} 2' in text
+    assert "lorank_answered_rows_total 2" in text
+    described = client.get("/openapi.json").json()
+    assert set(described["paths"]) == {
+        f"/v1/{name}" for name in ("predict", "recommend", "similar", "fold-in", "health")
+    }
+
+
+def test_the_token_is_asked_for(path):
+    token = "a-token-of-24-characters"
+    with TestClient(application(Service(str(path), token, ("testserver",)))) as client:
+        assert client.get("/v1/health").status_code == 200
+        for address in ("/metrics", "/", "/openapi.json"):
+            assert client.get(address).status_code == 401
+        given = {"rows": ["u1"]}
+        assert client.post("/v1/recommend", json=given).status_code == 401
+        assert client.post("/v1/recommend", json=given, headers={"authorization": "Bearer wrong"}).status_code == 401
+        assert client.post("/v1/recommend", json=given, headers={"authorization": f"Bearer {token}"}).status_code == 200
+        # A browser gets a cookie, and the token leaves the address bar.
+        first = client.get(f"/?token={token}", follow_redirects=False)
+        assert first.status_code == 303
+        assert "httponly" in first.headers["set-cookie"].lower()
+        assert "samesite=strict" in first.headers["set-cookie"].lower()
+        assert client.get("/").status_code == 200
+
+
+def test_a_new_file_takes_the_place_of_the_old_one(client, path):
+    before = client.get("/v1/health").json()["model"]
+    first = ask(client, "predict", rows=["u1"], cols=[100])
+    path.write_bytes(b"nonsense")  # not a model: the old one stays
+    time.sleep(1.2)
+    assert ask(client, "predict", rows=["u1"], cols=[100]) == first
+    other = fitted(seed=1)
+    other.save(path)
+    for _ in range(50):
+        time.sleep(0.1)
+        if (
+            client.get("/v1/health").json()["model"] != before
+            and ask(client, "predict", rows=["u1"], cols=[100]) != first
+        ):
+            break
+    assert ask(client, "predict", rows=["u1"], cols=[100])["predictions"][0]["value"] == other.predict(["u1"], [100])[0]
+    assert "lorank_failed_model_swaps_total 1" in client.get("/metrics").text
+
+
+def test_shards_are_served_too(model, tmp_path):
+    model.save(tmp_path / "shards", shards=True)
+    with TestClient(application(Service(str(tmp_path / "shards"), hosts=("testserver",)))) as client:
+        found = ask(client, "recommend", rows=["u1"], n=3)["lists"][0]["items"]
+    assert [item["col"] for item in found] == model.recommend(["u1"], 3).cols.tolist()
+    assert json.dumps(found)
