@@ -140,7 +140,7 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
     before, after = [], []
     for repeat in range(800):
         state = forward()
-        while not 1e-3 < state.rows.hyper.lb or np.abs(state.factors.dense()).max() > 1e3:
+        while state.rows.hyper.lb < 1e-3 or np.abs(state.factors.dense()).max() > 1e3:
             state = forward()  # the prior's tails are heavy, and features are in single precision
         before.append(statistics(state))
         for t in range(4):

@@ -6,16 +6,9 @@ import numpy as np
 
 from lorank.kernels.compiling import kernel
 from lorank.kernels.counters import normals
-from lorank.kernels.lines import (
-    BLOCK,
-    FAR,
-    add_gram,
-    factorize,
-    look_ahead,
-    solve_lower,
-    solve_upper,
-)
+from lorank.kernels.lines import BLOCK, FAR, look_ahead
 from lorank.kernels.simd import LANES, add, fma, load, multiply, splat, store, total
+from lorank.kernels.systems import add_gram, factorize, solve_lower, solve_upper
 
 
 @kernel
