@@ -38,7 +38,7 @@ def test_a_line_is_drawn_from_its_posterior(biased, weighted):
         np.sqrt(d),
         ridge,
     )
-    args += (np.tile(ridge @ mu, (copies, 1)), size, np.uint64(3), 1)
+    args += (np.tile(ridge @ mu, (copies, 1)), size, np.uint64(3), 1, 1)
     draw_lines(*args, mean, out, loss, 0, copies)
     np.testing.assert_allclose(mean[0, :p], expected, rtol=1e-9)
     draws = out[:, :p]
@@ -57,7 +57,20 @@ def test_residuals_of_lines_of_any_rank(k):
     mean, out, loss = np.zeros((2, right.shape[1])), np.zeros((2, right.shape[1])), np.empty(2)
     lines = (n * np.arange(3), np.tile(np.arange(n, dtype=np.int32), 2), o.ravel(), None, right, k, True, 0.5)
     draw_lines(
-        *lines, np.ones(2), np.ones(n), np.eye(k + 1), np.zeros((2, k + 1)), 1.0, np.uint64(0), 1, mean, out, loss, 0, 2
+        *lines,
+        np.ones(2),
+        np.ones(n),
+        np.eye(k + 1),
+        np.zeros((2, k + 1)),
+        1.0,
+        np.uint64(0),
+        1,
+        1,
+        mean,
+        out,
+        loss,
+        0,
+        2,
     )
     residuals = o - 0.5 - b - out[:, k : k + 1] - out[:, :k] @ H.T
     np.testing.assert_allclose(loss, (residuals**2).sum(axis=1) / 2)
