@@ -47,7 +47,12 @@ class Parameters:
     col_side: Any
     graph_weight: float
     features: str | None
-    effort: str
+    effort: str = "balanced"
+    goal: str = "values"
+    metric: str = "ndcg@10"
+    unobserved_weight: Any = None
+    unobserved_value: float = 0.0
+    frequency_power: Any = None
 
     def __post_init__(self) -> None:
         if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool) or self.rank < 1):
@@ -77,6 +82,12 @@ class Parameters:
             raise InputError(f"features must be 'implicit', None or 'auto'; got {self.features!r}.")
         if self.effort not in EFFORTS:
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}; got {self.effort!r}.")
+        for name in ("unobserved_weight", "frequency_power"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Real) and 0 <= value < np.inf):
+                raise InputError(f"{name} must be a number of at least 0, or None; got {value!r}.")
+        if not isinstance(self.unobserved_value, Real) or not np.isfinite(self.unobserved_value):
+            raise InputError(f"unobserved_value must be a number; got {self.unobserved_value!r}.")
         if np.dtype(self.dtype) not in (np.float32, np.float64):
             raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
 
