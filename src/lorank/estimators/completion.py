@@ -7,22 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import running
+from lorank.estimators import ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.sides import bind_sides
-from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
 from lorank.models.folding import refuse_mean, updated
 from lorank.models.intervals import Calibration, calibrate
-from lorank.observations import Lines, Observations, observe
+from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.setting import AUTO
@@ -89,6 +87,15 @@ class MatrixCompletion(ModelEstimator):
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
+    goal : "values", "ranking" or "auto"
+        "ranking" fits preferences to make lists of, from clicks or ratings, and chooses what is not given by `metric`
+        on held-out entries; its predictions are preferences. "auto" does so where all values are the same.
+    metric : str
+        A measure of lists (ndcg, recall, precision, map, mrr) and their length.
+    unobserved_weight, unobserved_value : float
+        With a weight, every entry that was not observed is this value with this weight.
+    frequency_power : float, optional
+        The regularizer of a row or column grows with this power of the weight of its entries.
 
     Attributes
     ----------
@@ -142,6 +149,11 @@ class MatrixCompletion(ModelEstimator):
         col_side: Any = None,
         graph_weight: float = 1.0,
         features: str | None = None,
+        goal: str = "auto",
+        metric: str = "ndcg@10",
+        unobserved_weight: float | None = None,
+        unobserved_value: float = 0.0,
+        frequency_power: float | None = None,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -164,6 +176,11 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.goal = goal
+        self.metric = metric
+        self.unobserved_weight = unobserved_weight
+        self.unobserved_value = unobserved_value
+        self.frequency_power = frequency_power
 
     @classmethod
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
@@ -225,6 +242,8 @@ class MatrixCompletion(ModelEstimator):
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if ranking_goal.applies(asked, observations):
+            return self._finish(*ranking_goal.fit(asked, observations, validation, seed, callbacks, on_trial))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
@@ -308,29 +327,6 @@ class MatrixCompletion(ModelEstimator):
         )
         return self._keep(model)
 
-    def _keep(self, model: Model) -> MatrixCompletion:
-        factors, result = model.result.summary, model.result
-        self.model_ = model
-        self.setting_, self.result_, self.calibration_ = model.setting, result, model.calibration
-        self.observations_ = model.observations or _no_entries(model)
-        self.mean_, self.range_ = model.mean, model.range
-        self.factors_ = factors.W, factors.H
-        self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = model.singular_values
-        self.rank_ = effective_rank(self.singular_values_)
-        self.history_ = result.history.arrays()
-        self.n_iter_ = result.n_iter
-        # None of an earlier fit, if nothing was tuned in this one.
-        self.__dict__.pop("tuning_", None)
-        if model.trials:
-            self.tuning_ = Trials.from_rows(model.trials)
-        return self
-
     def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
         return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis, features=features))
-
-
-def _no_entries(model: Model) -> Observations:
-    lines = Lines(np.zeros(model.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0, model.factors.dtype))
-    return Observations(model.shape, lines, model.row_ids, model.col_ids)
