@@ -17,6 +17,7 @@ from lorank.cli.options import (
     LamOption,
     LatOption,
     LonOption,
+    MaskOption,
     NormalisationOption,
     RankOption,
     SeedOption,
@@ -27,13 +28,15 @@ from lorank.cli.options import (
 from lorank.cli.terminal import answer, say
 from lorank.errors import InputError
 
-NETCDF = (".nc", ".nc4")
+NETCDF = (".nc", ".nc4", ".zarr")
 
 
 def complete(
     table: Annotated[
         Path,
-        typer.Argument(help="A wide table (delimited text or parquet), or a NetCDF file of series at locations."),
+        typer.Argument(
+            help="A wide table (delimited text or parquet), or a NetCDF file of series at locations or on a grid."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, in the same format.")],
     row: Annotated[str | None, typer.Option("--row", help="Column that holds the row ids, and no data.")] = None,
@@ -54,6 +57,7 @@ def complete(
     time: TimeOption = None,
     normalisation: NormalisationOption = "auto",
     covariate: CovariateOption = None,
+    mask: MaskOption = "measured",
     as_json: JsonOption = False,
 ) -> None:
     """Fill the missing cells of a table.
@@ -62,7 +66,8 @@ def complete(
     low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it.
 
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
-    predicted from those around it, and the estimated error of each value is written as another variable.
+    predicted from those around it, and the estimated error of each value is written as another variable. Or it holds a
+    grid over times with gaps, such as clouds; cells that have no value at all are land, and stay missing.
     """
     chosen = method_of(method, assignments)
     params = {
@@ -78,7 +83,7 @@ def complete(
 
     if kind_of(table) in NETCDF:
         names: dict[str, Any] = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
-        names["covariates"] = covariate or ()
+        names |= {"covariates": covariate or (), "mask": mask}
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return
     filling = _fill_parquet if kind_of(table) in SUFFIXES else _fill_text
