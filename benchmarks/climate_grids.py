@@ -137,10 +137,8 @@ def grids(seeds: int) -> None:
             rows.setdefault(name, []).append([float(np.sqrt(np.mean(miss**2))), float(inside), spent])
             print(f"<!-- seed {seed}, {name}: {np.round(rows[name][-1], 3)} -->", flush=True)
     n, *shape = truth.shape
-    print(
-        f"\n## Sea surface, {shape[0]} x {shape[1]} cells x {n} times, {100 * gaps.mean():.0f}% under clouds, {seeds}
-        seeds\n"
-    )
+    clouds = f"{100 * gaps.mean():.0f}% under clouds"
+    print(f"\n## Sea surface, {shape[0]} x {shape[1]} cells x {n} times, {clouds}, {seeds} seeds\n")
     print("| method | RMSE at gaps | within 1.645 deviations | CPU s |\n|---|---|---|---|")
     for name, found in rows.items():
         mean, spread = np.mean(found, axis=0), np.std(found, axis=0)

@@ -1,29 +1,13 @@
 """The report in a real browser: tables sort, curves switch, nothing overflows a phone."""
 
-import json
 import re
-import shutil
-import subprocess
 
 import pytest
+from browser import title_of
 from test_experiments_numbers import ROWS
 
 from lorank.experiments.report import write_report
 from lorank.experiments.suites import FULL
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--virtual-time-budget=3000",
-]
 
 # Runs in the page after its own script; what it finds out becomes the title.
 PROBE = """
@@ -129,15 +113,8 @@ def test_the_same_records_give_the_same_figures(report, tmp_path_factory):
 # 500 is the narrowest window that Chromium opens without a screen; the probe makes the page 400 wide in it.
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (500, True)])
 def test_tables_sort_and_curves_switch(report, tmp_path, width, dark):
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine (Debian: apt-get install chromium)")
     report.write_text(report.read_text().replace("</body>", PROBE))
-    more = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    command = [CHROMIUM, *FLAGS, *more, f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}"]
-    out = subprocess.run(
-        [*command, "--dump-dom", report.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
-    seen = json.loads(out.stdout.split("<title>")[1].split("</title>")[0])
+    seen = title_of(report, width, dark)
     assert seen["before"] == "nuclear,MCP,factored NNFN"
     assert seen["up"] == "factored NNFN,nuclear,MCP"  # a line without a number is last, either way
     assert seen["down"] == "nuclear,factored NNFN,MCP"

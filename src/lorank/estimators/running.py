@@ -26,6 +26,7 @@ from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
 from lorank.tuning import path as tuning
+from lorank.tuning.held_out import Part
 from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared, with_ridges
 from lorank.tuning.trial_log import OnTrial
@@ -64,8 +65,9 @@ def build_problem(
 
     `sides` are those of `sides_of`, where they are known already.
     """
-    check_rank(setting.rank, observations.shape)
-    loss = losses.find(asked.loss)
+    rank = max(setting.rank, 1)  # offsets alone have one factor, of zeros
+    check_rank(rank, observations.shape)
+    loss = losses.find(asked.loss).fresh()
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
     sides = [
@@ -75,7 +77,7 @@ def build_problem(
         for side in (sides or sides_of(asked, observations))
     ]
     shown = prepared(observations, loss)
-    return Problem(shown, regularizer, setting.rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
+    return Problem(shown, regularizer, rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
 
 
 def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
@@ -95,32 +97,32 @@ def build_solver(asked: Parameters) -> Solver:
 
 def tune(
     asked: Parameters,
-    train: Observations,
-    held_out: Observations,
+    parts: tuple[Part, ...],
     seed: int,
     checkpoint: Checkpoint | None = None,
     on_trial: OnTrial | None = None,
 ) -> Found:
-    """Choose whatever is "auto"."""
+    """Choose whatever is "auto", by parts of the data to learn from and to judge by."""
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2
     method = registry.find(asked.method)
     if method.samples:
         raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
     space = tuning.Space.of(method, asked.lam, asked.rank, asked.theta, asked.biases)
-    held_out = prepared(held_out, losses.find(asked.loss))
-    solver = build_solver(asked)
-
-    sides = sides_of(asked, train)
-    known = [part for side in sides for part in several(side)]
-    searched = any(isinstance(part, Features) and part.ridge is None for part in known)
+    loss, solver = losses.find(asked.loss), build_solver(asked)
+    parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
+    # What does not depend on the setting is found once for each part.
+    biased = Setting(1.0, 1, None, asked.biases is not False)
+    known = {id(train): (sides_of(asked, train), for_data(asked, train, biased).ridges) for train, _ in parts}
+    given = [one for side in known[id(parts[0][0])][0] for one in several(side)]
+    searched = any(isinstance(one, Features) and one.ridge is None for one in given)
     space = replace(space, features=searched)
-    ridges = for_data(asked, train, Setting(1.0, 1, None, asked.biases is not False)).ridges
 
     def problem(observations: Observations, setting: Setting) -> Problem:
+        sides, ridges = known[id(observations)]
         return build_problem(asked, observations, replace(setting, ridges=ridges), sides)
 
     with one_blas_thread():
-        return tuning.tune(space, problem, solver, train, held_out, seed, seconds, checkpoint, on_trial)
+        return tuning.tune(space, problem, solver, parts, seed, seconds, checkpoint, on_trial)
 
 
 def solve(
@@ -136,6 +138,8 @@ def solve(
     """Fit once."""
     problem = build_problem(asked, observations, setting)
     solver = build_solver(asked)
+    if setting.rank == 0:
+        start = problem.offsets_alone()
     with find_backend(asked.backend)(problem, solver, asked.n_workers) as distributed:
         result = solvers.solve(
             solver,
@@ -147,7 +151,11 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
-    return replace(result, features=feature_maps(problem, result)) if problem.featured else result
+    if problem.featured:
+        result = replace(result, features=feature_maps(problem, result))
+    if problem.pointwise.learns and result.posterior is None:
+        result = replace(result, loss=problem.loss_at(result.factors))
+    return result
 
 
 def find_backend(name: str) -> Backend:

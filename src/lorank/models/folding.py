@@ -108,7 +108,7 @@ def fold_in_rows(
         for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
     ]
     frame = balance(*grams)
-    ridge = frame.for_left(_multiplier(regularizer, frame))
+    ridge = frame.for_left(multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
     # For the squared loss the first step is the solution; others are reached by majorizing steps.
     for _ in range(1 if problem.squared else STEPS):
@@ -151,7 +151,7 @@ def updated(older: Observations, newer: Observations) -> Observations:
     return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids, weights)
 
 
-def _multiplier(regularizer: Any, frame: Frame) -> Array:
+def multiplier(regularizer: Any, frame: Frame) -> Array:
     """M such that the gradient of the regularizer by the balanced W is W M.
 
     For a spectral regularizer M = diag(r'(sigma_j)), by central differences of its value.

@@ -1,4 +1,4 @@
-"""The judge of a warm-started search: one fit, followed on held-out entries and ended early."""
+"""The judge of a warm-started search: fits that are followed on held-out entries until these say no more."""
 
 from __future__ import annotations
 
@@ -8,21 +8,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lorank.linalg import without_biases
+import numpy as np
+
+from lorank.linalg import Factors, without_biases
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.solvers import Progress, Solver, Status, Stopping, solve
+from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
 from lorank.tuning.search import Candidate, Judgement
 from lorank.tuning.setting import Setting
 from lorank.tuning.trials import TrialStatus
 
-# A change of the held-out error by less than this part of it is no change.
-FLAT = 2e-4
-# A trial is given up when it would lose by this part even if four times its last gain were still to come.
-BEHIND, PROSPECT = 1e-3, 4.0
-# Sweeps of one trial: a random start may hold still at first, and one that needs more than the most has a flat end.
-LEAST_SWEEPS, LEAST_WARM_SWEEPS, MOST_SWEEPS = 5, 2, 20
+# A change of the held-out error by less than this part of it is no change; a trial ends after so many of them in a row.
+FLAT, PATIENCE = 2e-4, 3
+# A trial is given up when, as often in a row, it would lose by this part even if ten times its last gain were to come.
+BEHIND, PROSPECT = 5e-3, 10.0
+# Sweeps of one trial: early ones say little, and one that needs more than the most has a flat end.
+LEAST_SWEEPS, MOST_SWEEPS = 6, 40
+# Part of the entries that is held out, how many held-out entries tell settings apart, and how often at most other ones
+# are held out to come to so many.
+SHARE, ENOUGH, MOST_PARTS = 0.1, 10_000, 4
 
+# Training entries, and those that were held out from them.
+Part = tuple[Observations, Observations]
 Build = Callable[[Observations, Setting], Problem]
 
 
@@ -37,54 +44,92 @@ def setting_of(parameters: Mapping[str, Any]) -> Setting:
     return Setting(**common, parameters=tuple(own.items()))
 
 
+def parts_of(observations: Observations, seed: int) -> tuple[Part, ...]:
+    """Observations split for a search: once if a tenth of them are enough to judge by, or else several times.
+
+    The held-out parts have no entry in common. The noise of an error over n entries is about 1 / sqrt(2 n) of it: small
+    data is held out several times, so that what is chosen does not depend on the split.
+    """
+    first = observations.split(SHARE, seed)
+    size = first[1].nnz
+    count = min(-(-ENOUGH // size), MOST_PARTS, observations.nnz // size)
+    if count == 1:
+        return (first,)
+    order = np.random.default_rng(seed).permutation(observations.nnz)  # that of the first split goes on
+    parts = [first]
+    for number in range(1, count):
+        held_out = np.zeros(observations.nnz, bool)
+        held_out[order[number * size : (number + 1) * size]] = True
+        parts.append((observations.subset(~held_out), observations.subset(held_out)))
+    return tuple(parts)
+
+
 @dataclass(frozen=True)
 class HeldOutJudge:
     """Fits a candidate to the training part, until the error on the held-out part is flat or has lost.
+
+    With several parts the error is the root mean square over all of them. The fit that is handed on, and that starts
+    where the candidate says, is the first part's; a fit of another part starts afresh, since factors that were fitted
+    to its held-out entries must not come near it.
 
     Parameters
     ----------
     build : function of (observations, setting)
         Makes the problem; all else about it stays as it is.
     solver : Solver
-    train, held_out : Observations
+    parts : pairs of Observations, to learn from and to judge by
     seed : int
         Of a fresh start.
     """
 
     build: Build
     solver: Solver
-    train: Observations
-    held_out: Observations
+    parts: tuple[Part, ...]
     seed: int
 
     def __call__(self, candidate: Candidate) -> Judgement:
-        setting, start = setting_of(candidate.parameters), candidate.start
+        setting = setting_of(candidate.parameters)
         deadline = time.perf_counter() + candidate.seconds
-        problem = self.build(self.train, setting)
-        if start is not None and start.biased and not setting.biases:
-            start = without_biases(start)
-        least = LEAST_SWEEPS if start is None else LEAST_WARM_SWEEPS
-        follow = _Follow(problem, self.held_out, candidate.to_beat, least, deadline)
-        result = solve(
-            self.solver,
-            problem,
-            start=start,
-            stopping=Stopping(tol=0.0, max_iter=MOST_SWEEPS + 1),
-            callbacks=[follow],
-            seed=self.seed,
-        )
+        # The error of one part among several is not to be compared with that of all.
+        to_beat = candidate.to_beat if len(self.parts) == 1 else math.inf
+        first, result = self._fit(self.parts[0], setting, candidate.start, to_beat, deadline)
         if result.status is Status.INTERRUPTED:
-            return Judgement(follow.error, result, TrialStatus.INTERRUPTED)
-        return Judgement(follow.error, result, follow.status, follow.reason)
+            return Judgement(first.error, result, TrialStatus.INTERRUPTED)
+        follows = [first]
+        for part in self.parts[1:]:
+            follow, other = self._fit(part, setting, None, to_beat, deadline)
+            if other.status is Status.INTERRUPTED:
+                return Judgement(first.error, result, TrialStatus.INTERRUPTED)
+            follows.append(follow)
+        counts = [held_out.nnz for _, held_out in self.parts]
+        squares = sum(count * follow.error**2 for count, follow in zip(counts, follows))
+        error = first.error if len(follows) == 1 else math.sqrt(squares / sum(counts))
+        worst = next((follow for follow in follows if follow.status is not TrialStatus.FINISHED), first)
+        return Judgement(error, result, worst.status, worst.reason)
+
+    def _fit(
+        self, part: Part, setting: Setting, start: Factors | None, to_beat: float, deadline: float
+    ) -> tuple[_Follow, Result]:
+        """One fit to a part, and what was seen of it."""
+        train, held_out = part
+        problem = self.build(train, setting)
+        if setting.rank == 0:
+            start = problem.offsets_alone()
+        elif start is not None and start.biased and not setting.biases:
+            start = without_biases(start)
+        follow = _Follow(problem, held_out, to_beat, deadline)
+        stopping = Stopping(tol=0.0, max_iter=MOST_SWEEPS + 1)
+        return follow, solve(self.solver, problem, start=start, stopping=stopping, callbacks=[follow], seed=self.seed)
 
 
 class _Follow:
     """Follows the held-out error of a trial, and ends it when it is flat or has lost, or time is up."""
 
-    def __init__(self, problem: Problem, held_out: Observations, to_beat: float, least: int, deadline: float) -> None:
+    def __init__(self, problem: Problem, held_out: Observations, to_beat: float, deadline: float) -> None:
         self.problem, self.held_out = problem, held_out
-        self.to_beat, self.least, self.deadline = to_beat, least, deadline
+        self.to_beat, self.deadline = to_beat, deadline
         self.error = math.inf
+        self.flat = self.lost = 0
         self.stopped = False
         self.status, self.reason = TrialStatus.FINISHED, ""
 
@@ -93,8 +138,11 @@ class _Follow:
         gain = before - self.error
         flat = abs(gain) < FLAT * self.error
         lost = self.error - PROSPECT * max(gain, 0.0) > (1 + BEHIND) * self.to_beat
-        if progress.iteration >= self.least and (flat or lost):
-            self._stop(TrialStatus.GIVEN_UP if lost and not flat else TrialStatus.FINISHED)
+        self.flat, self.lost = self.flat + 1 if flat else 0, self.lost + 1 if lost else 0
+        if progress.iteration >= LEAST_SWEEPS and self.flat >= PATIENCE:
+            self._stop(TrialStatus.FINISHED)
+        elif progress.iteration >= LEAST_SWEEPS and self.lost >= PATIENCE:
+            self._stop(TrialStatus.GIVEN_UP)
         elif progress.iteration >= MOST_SWEEPS:
             self._stop(TrialStatus.FINISHED, f"not flat after {MOST_SWEEPS} sweeps")
         elif time.perf_counter() > self.deadline:

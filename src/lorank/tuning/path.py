@@ -7,8 +7,11 @@ A grid costs the product of its sides. A path costs a few fits, because:
   a fraction. The rank is then doubled while it pays.
 - Noise spreads over more directions at a higher rank: the best lam grows about as the square root of the rank, so that
   the next rank's search starts next to its end. Where the singular values then have a gap, the rank below it is tried.
-- A trial ends when a sweep hardly changes the held-out error, and before that if it cannot catch up with the best
-  (`lorank.tuning.held_out`).
+- A trial ends when sweeps hardly change the held-out error any more, and before that if it cannot catch up with the
+  best (`lorank.tuning.held_out`).
+
+Offsets alone, rank 0, come first: whatever is chosen is better than they are, or it is they. A larger rank must pay for
+what it costs.
 
 The ridge of features, parameters of the method (theta), then lam between the steps, then biases are chosen at the rank
 that was found.
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +32,7 @@ from lorank.observations import Observations
 from lorank.registry import Method
 from lorank.side_information.features import RIDGE
 from lorank.solvers import Checkpoint, Solver
-from lorank.tuning.held_out import BEHIND, FLAT, Build, HeldOutJudge
+from lorank.tuning.held_out import FLAT, Build, HeldOutJudge, Part
 from lorank.tuning.search import Found, Search
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
@@ -40,6 +43,9 @@ GAP = 3.0
 FIRST_RANK = 4
 # lam goes down the path by this factor, at most to this part of its top; at a rank that is new, by FINE.
 COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
+# What makes a model larger must lower the error by this part: factors beside offsets, and a rank up to PAYS_AT; beyond,
+# by as many times more as the rank is larger.
+PAYS, PAYS_AT = 1e-3, 16
 # Two weights closer than by this factor are one.
 NEAR = 1.05
 
@@ -56,6 +62,8 @@ class Space:
         Values among which the method's own parameters are chosen, by name; the path begins with the first of each.
     features : bool
         Whether there are features whose ridge is to be chosen.
+    offsets : bool
+        Whether offsets alone, rank 0, may be chosen.
     """
 
     lam: float | None = None
@@ -64,6 +72,7 @@ class Space:
     biases: bool | None = None
     searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     features: bool = False
+    offsets: bool = False
 
     @classmethod
     def of(cls, method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Space:
@@ -71,7 +80,7 @@ class Space:
         searched = method.automatic
         if theta == AUTO:
             searched = ("theta", *searched) if "theta" in method.parameters else searched
-        if lam == AUTO and "lam" not in method.parameters and biases is False:
+        if lam == AUTO and "lam" not in method.parameters:
             lam = 1.0
         return cls(
             None if lam == AUTO else float(lam),
@@ -79,6 +88,7 @@ class Space:
             None if theta is None or theta == AUTO else float(theta),
             None if isinstance(biases, str) else bool(biases),
             {name: method.candidates(name) for name in searched},
+            offsets=rank == AUTO and biases is not False and "lam" in method.parameters,
         )
 
 
@@ -86,8 +96,7 @@ def tune(
     space: Space,
     build: Build,
     solver: Solver,
-    train: Observations,
-    held_out: Observations,
+    parts: tuple[Part, ...],
     seed: int,
     max_seconds: float | None = None,
     checkpoint: Checkpoint | None = None,
@@ -98,7 +107,7 @@ def tune(
     Parameters
     ----------
     space : Space
-    build, solver, train, held_out, seed
+    build, solver, parts, seed
         See `HeldOutJudge`.
     max_seconds : float, optional
         The search ends with the best it has after this time.
@@ -112,9 +121,11 @@ def tune(
     Found
         Its parameters are those of a `Setting`.
     """
-    judge = HeldOutJudge(build, solver, train, held_out, seed)
+    judge = HeldOutJudge(build, solver, parts, seed)
+    if "multipliers" not in solver.requires:
+        space = replace(space, offsets=False)
     search = Search(judge, TrialLog(checkpoint, on_trial), math.inf if max_seconds is None else max_seconds)
-    path = _WarmPath(space, train, search)  # referred to until the outcome is saved: see `widest`
+    path = _WarmPath(space, parts[0][0], search)  # referred to until the outcome is saved: see `widest`
     return search.run(path.run)
 
 
@@ -144,6 +155,7 @@ class _WarmPath:
         self.first_rank = first if space.rank is None else max(space.rank // 2, min(space.rank, FIRST_RANK))
         search.log.expect(
             {
+                "offsets": int(space.offsets),
                 "walk": 1 if self.fixed else 6,
                 "rank": 7 if space.rank is None else 2 * (self.first_rank != space.rank),
                 "features": 2 * space.features,
@@ -157,9 +169,11 @@ class _WarmPath:
         """All stages; the best fit."""
         space, begin = self.space, self.search.log.begin
         biases = space.biases is not False
-        begin("walk")
         top = space.lam if space.lam is not None else lam_max(self.train, biases)
         given = {"lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
+        begin("offsets")
+        offsets = self.search.attempt({**given, "rank": 0}) if space.offsets else None
+        begin("walk")
         if space.features:
             given["feature_ridge"] = RIDGE
         best = self.walk({**given, **{name: values[0] for name, values in space.searched.items()}})
@@ -186,8 +200,10 @@ class _WarmPath:
             best = self.between(best)
         begin("biases")
         if space.biases is None:
-            best = self.best_of(best, [{**best.parameters, "biases": False}])
-        return best
+            plain = self.search.attempt({**best.parameters, "biases": False}, best.factors, best)
+            best = best if _beats(best, plain) else plain  # of two that are as good, the smaller one
+        # Whatever is chosen is better than offsets alone by more than noise.
+        return offsets if offsets is not None and best.error > (1 - PAYS) * offsets.error else best
 
     def at_rank(self, best: Fitted, rank: int) -> dict[str, Any]:
         """What to try first at another rank."""
@@ -207,10 +223,15 @@ class _WarmPath:
         return min(best, fit, key=lambda fit: fit.error)
 
     def climb(self, best: Fitted, factor: float) -> Fitted:
-        """Multiply the rank by this factor as long as it pays; of two ranks that are as good, the smaller one."""
+        """Multiply the rank by this factor as long as it pays; of two ranks that are as good, the smaller one.
+
+        A sweep at rank k costs about k^2: the larger a rank, the more it has to gain.
+        """
         while 1 <= (rank := int(best.parameters["rank"] * factor)) <= self.most:
             fit = self.around(self.at_rank(best, rank), best)
-            if _beats(best, fit) if factor < 1 else not _beats(fit, best):
+            larger = max(rank, best.parameters["rank"])
+            pays = PAYS * max(1.0, larger / PAYS_AT)
+            if _beats(best, fit, pays) if factor < 1 else not _beats(fit, best, pays):
                 break
             best = fit
         return best
@@ -218,12 +239,14 @@ class _WarmPath:
     def around(
         self, parameters: Mapping[str, Any], rival: Fitted | None = None, start: Factors | None = None
     ) -> Fitted:
-        """These parameters, then, unless they have lost already, lam down, or else up, while that helps."""
+        """These parameters, then lam down, and, unless that helped or they have lost, up, while it helps."""
         first = best = self.search.attempt(parameters, start, rival)
-        if self.fixed or (rival is not None and first.error > (1 + BEHIND) * rival.error):
+        if self.fixed:
             return first
         for factor in (1 / FINE, FINE):
             fit = best
+            if factor > 1 and rival is not None and _beats(rival, best, PAYS):
+                break
             while best.parameters["lam"] > LOWEST * parameters["lam"]:
                 lam = fit.parameters["lam"] * factor
                 fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.factors, best)
@@ -265,10 +288,15 @@ class _WarmPath:
         same = [t for t in self.search.log.trials if {**t.parameters, "lam": lam} == best.parameters]
         known = {math.log(trial.lam): trial.error for trial in same}
         middle = math.log(lam)
+        centre = best
         for side in (-1, 1):
-            if not any((x - middle) * side > 0 for x in known):
-                beside = {**best.parameters, "lam": lam * FINE**side}
-                known[math.log(beside["lam"])] = self.search.attempt(beside, best.factors, best).error
+            if not any(0 < (x - middle) * side < math.log(NEAR * FINE) for x in known):
+                beside = {**centre.parameters, "lam": lam * FINE**side}
+                fit = self.search.attempt(beside, centre.factors, best)
+                known[math.log(beside["lam"])] = fit.error
+                best = fit if _beats(fit, best) else best
+        if best is not centre:  # lam was further off than a step
+            return best
         lower, upper = [x for x in known if x < middle], [x for x in known if x > middle]
         x = np.array([max(lower), middle, min(upper)])
         errors = np.array([known[at] for at in x])
@@ -292,5 +320,5 @@ class _WarmPath:
         return best
 
 
-def _beats(fit: Fitted, other: Fitted) -> bool:
-    return fit.error < (1 - FLAT) * other.error
+def _beats(fit: Fitted, other: Fitted, by: float = FLAT) -> bool:
+    return fit.error < (1 - by) * other.error

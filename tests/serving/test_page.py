@@ -1,0 +1,107 @@
+"""The page of a model in a real browser: typing, clicking, keys, and ids that would do harm if they could."""
+
+import json
+
+import numpy as np
+import pytest
+from browser import title_of
+
+import lorank
+from lorank.serving.page import model_page
+
+HOSTILE = [
+    "<script>window.harmed = 1</script>",
+    "</script><img src=x onerror='window.harmed = 1'>",
+    '"><svg onload=window.harmed=1>',
+    "\u202eright to left\u202c",
+    "x" * 10_000,
+    "[[DATA]] {{constructor}} ${1}",
+    "<!-- <script> '\"&amp;",
+]
+
+# Before anything of the page: what goes wrong, and what is asked of the network.
+WATCH = """<head><script>
+window.problems = [];
+addEventListener("error", event => problems.push(String(event.message || event.target.src)), true);
+addEventListener("securitypolicyviolation", event => problems.push(event.violatedDirective));
+console.error = (...words) => problems.push(words.join(" "));
+</script>"""
+PROBE = """<script>
+setTimeout(() => {
+  const seen = {}, search = document.getElementById("search"), card = document.getElementById("card");
+  const type = text => { search.value = text; search.dispatchEvent(new Event("input")); };
+  const press = (target, name) => target.dispatchEvent(new KeyboardEvent("keydown", {key: name, bubbles: true}));
+  type("row 3"); seen.found = document.querySelectorAll("#found li").length;
+  press(search, "Enter");
+  seen.card = card.querySelector("h3").textContent;
+  seen.list = card.querySelectorAll("ol > li").length;
+  seen.bars = card.querySelectorAll("svg.range").length;
+  seen.why = card.querySelectorAll(".why").length;
+  seen.focus = document.activeElement.tagName;
+  card.querySelector("ol button").click();
+  seen.likes = card.querySelectorAll(".likes li").length;
+  seen.chosen = document.querySelectorAll("#map circle.chosen").length;
+  for (const text of HOSTILE) {
+    type(text.slice(0, 40));
+    for (const name of ["ArrowDown", "ArrowUp", "Enter"]) press(search, name);
+  }
+  seen.hostile = card.querySelector("h3").textContent;
+  type("no such thing"); seen.none = document.querySelector("#found li").textContent;
+  press(search, "Escape"); seen.escaped = document.querySelectorAll("#found li").length;
+  const map = document.querySelector("#map svg"), first = () => map.querySelector("circle").getAttribute("cx");
+  const before = first();
+  press(map, "+"); press(map, "ArrowLeft"); seen.moved = first() !== before;
+  map.dispatchEvent(new WheelEvent("wheel", {deltaY: 300, clientX: 200, clientY: 700, cancelable: true}));
+  seen.charts = [...document.querySelectorAll(".chart figcaption")].map(caption => caption.textContent.split(" (")[0]);
+  seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  seen.harmed = window.harmed || 0;
+  seen.problems = window.problems;
+  seen.requests = performance.getEntriesByType("resource").map(entry => entry.name);
+  seen.dark = getComputedStyle(document.body).backgroundColor;
+  document.title = JSON.stringify(seen);
+}, 500);
+</script></body>"""
+
+
+@pytest.fixture(scope="module")
+def page():
+    rng = np.random.default_rng(0)
+    X = 3 + rng.standard_normal((30, 2)) @ rng.standard_normal((2, 20))
+    X[rng.random(X.shape) < 0.4] = np.nan
+    cols = [*HOSTILE, *(f"col {j}" for j in range(20 - len(HOSTILE)))]
+    data = lorank.Observations.from_dense(X, [HOSTILE[0], *(f"row {i}" for i in range(1, 30))], cols)
+    wanted = lorank.MatrixCompletion("nnfn", rank=2, lam=0.5, biases=True, random_state=0)
+    model = wanted.fit(data, validation=0.2).model_
+    return model_page(model.with_titles({"id": cols[:2], "title": HOSTILE[1:3]}))
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    assert "[[STYLE]]" not in page
+    for outside in ("http://", "https://", "@import", "url("):
+        assert outside not in page.replace("http://www.w3.org/2000/svg", "")
+    assert page.count("<script") == 2  # its data and its code; no id became a third
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (500, True)])
+def test_a_person_looks_around(page, tmp_path, width, dark):
+    probe = PROBE.replace("HOSTILE", json.dumps(HOSTILE).replace("<", "\\u003c"))
+    path = tmp_path / "model.html"
+    head, rest = page.split("<head>", 1)
+    path.write_text(head + WATCH + "".join(rest.rsplit("</body>", 1)[0]) + probe)
+    seen = title_of(path, width, dark)
+    assert seen["found"] >= 1
+    assert seen["card"] == "row 3"
+    assert seen["list"] == seen["bars"] > 0
+    assert seen["why"] > 0
+    assert seen["focus"] == "H3"
+    assert seen["likes"] == 8
+    assert seen["chosen"] == 1
+    assert seen["none"] == "Nothing of that name is on this page."
+    assert seen["escaped"] == 0
+    assert seen["moved"]
+    assert seen["charts"][:2] == ["Singular values", "Objective"]
+    assert seen["wide"] <= 0
+    assert seen["harmed"] == 0
+    assert seen["problems"] == []
+    assert seen["requests"] == []
+    assert seen["dark"] == ("rgb(20, 24, 30)" if dark else "rgb(255, 255, 255)")
