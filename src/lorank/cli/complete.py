@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
+from lorank.cli.method_options import SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
     CovariateOption,
     DelimiterOption,
@@ -37,7 +37,9 @@ def complete(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, in the same format.")],
     row: Annotated[str | None, typer.Option("--row", help="Column that holds the row ids, and no data.")] = None,
-    method: MethodOption = "nnfn",
+    method: Annotated[
+        str, typer.Option(help="Name of the method; auto is the sampler, or nnfn where --lam or --theta are given.")
+    ] = "auto",
     assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
@@ -58,18 +60,21 @@ def complete(
 ) -> None:
     """Fill the missing cells of a table.
 
-    All other cells, and columns of text, stay as they are, byte for byte. Columns of numbers are standardised, a
-    low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it.
+    All other cells, and columns of text, stay as they are, byte for byte. Columns of numbers are brought to one scale,
+    a low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it; this is
+    `lorank.LowRankImputer`, which chooses everything on cells that are held out.
 
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
     predicted from those around it, and the estimated error of each value is written as another variable.
     """
-    chosen = method_of(method, assignments)
+    given = assignments or lam != "auto" or theta is not None
+    name = ("nnfn" if given else "bpmf") if method == "auto" else method
+    chosen = method_of(name, assignments)
     params = {
-        "method": chosen if assignments else method,
+        "method": chosen if assignments else name if given else method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": number_or_auto(lam, "--lam", float),
-        "theta": theta_for(chosen, theta),
+        "theta": theta_for(chosen, theta) if name != "bpmf" else None,
         "random_state": seed,
         "n_jobs": threads,
     }
@@ -79,6 +84,7 @@ def complete(
     if kind_of(table) in NETCDF:
         names: dict[str, Any] = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
         names["covariates"] = covariate or ()
+        params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return
     filling = _fill_parquet if kind_of(table) in SUFFIXES else _fill_text

@@ -1,53 +1,85 @@
-"""Tables with gaps in, filled out: `complete`, and LowRankImputer for a scikit-learn pipeline."""
+"""Tables with missing cells, filled: `complete`, and LowRankImputer for a scikit-learn pipeline."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from lorank import registry
 from lorank.errors import InputError
+from lorank.estimators.coding import SCALES, Coding
+from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.filling import Filling, Spread, column_centres, cross_validated
 from lorank.linalg.memory import check_memory
-from lorank.models.folding import fold_in_rows
-from lorank.observations import Observations
 from lorank.observations import dataframes as frames
 from lorank.observations.checks import unmasked
+from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fill missing values of a table whose columns move together.
+    """Fill missing cells of a table whose columns depend on each other.
 
-    Columns are centred and scaled, a low-rank matrix is fitted to what is there, and missing cells are read from it.
-    Rows that were not in the training table are folded in: each is a small regression on the factors of the columns.
-    Cells that were there are never changed.
+    Columns are brought to one scale, a low-rank matrix is fitted to the cells that are there, and missing cells are
+    predicted from it. New rows are folded in: each is a small regression on the factors of the columns.
+    Cells that were there are never changed. Without parameters everything is chosen on cells that are held out, and
+    column means are filled in if nothing predicts better.
 
     Parameters
     ----------
-    rank : int, "auto" or None
-        None takes half the smaller side of the table, at most 10.
-    lam, theta, method, tol, max_iter, random_state, n_jobs
-        As for MatrixCompletion, "auto" too; lam is in units of standardised columns.
+    rank : int or "auto"
+        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and half
+        of that.
+    lam, theta : float or "auto"
+        Of the method, as for MatrixCompletion, in units of standardised columns; not for the sampler.
+    method : str or Method
+        "auto" is the Gibbs sampler "bpmf", which also knows how sure it is, or "nnfn" where lam or theta are given.
+    kinds : mapping, optional
+        What columns hold, by name (by position for an array): "real", "positive", "bounded" or
+        ("bounded", low, high), "count", "binary", "ordinal", "categorical", or "id" for a column that is left as it
+        is. Columns that are not named go by their type: numbers, whole numbers, booleans, ordered and other
+        categories, text.
+    scale : "auto", "scores", "standard" or "none"
+        How columns of numbers are put on one scale: by normal scores (a Gaussian copula), by mean and standard
+        deviation, or only centred. "auto" takes what predicts held-out cells better.
+    add_indicator : bool
+        Add a column for each that has missing cells in fit, which says where they were.
+    tol, max_iter, random_state, n_jobs
+        As for MatrixCompletion.
 
     Attributes
     ----------
-    model_ : MatrixCompletion
-        Fitted on the standardised table.
+    model_ : MatrixCompletion or None
+        Fitted on the codes of the cells; None if column means are filled in.
+    method_ : Method
+        The one that was used.
+    layout_ : Layout
+        The columns and their kinds.
+    coding_ : Coding
+        How cells became numbers on one scale, and back.
+    errors_ : dict
+        Errors on held-out cells of what was compared, as parts of those of column means.
     center_, scale_ : arrays
-        Mean and standard deviation of each column's known cells. A column without any is filled with 0.
+        Mean (commonest class, median level) and standard deviation of each column; 1 for classes. A column without
+        any cell is filled with 0.
     """
 
     def __init__(
         self,
-        rank: int | str | None = None,
-        lam: float | str = 1.0,
+        rank: int | str | None = AUTO,
+        lam: float | str = AUTO,
         theta: float | str | None = None,
-        method: Any = "nnfn",
+        method: Any = AUTO,
+        kinds: Mapping[Any, Any] | None = None,
+        scale: str = AUTO,
+        add_indicator: bool = False,
         tol: float = 1e-4,
         max_iter: int = 500,
         random_state: Any = 0,
@@ -57,55 +89,132 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.lam = lam
         self.theta = theta
         self.method = method
+        self.kinds = kinds
+        self.scale = scale
+        self.add_indicator = add_indicator
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LowRankImputer:
-        """Learn the factors of the columns; sample_weight (rows,) says how much each row counts."""
+        """Learn how columns depend on each other; sample_weight (rows,) says how much each row counts.
+
+        The sampler takes no weights: with them "auto" is "nnfn".
+        """
         X = self._read(X, reset=True)
-        seen = ~np.isnan(X)
-        weights = None
-        if sample_weight is not None:
-            weights = np.broadcast_to(_check_sample_weight(sample_weight, X)[:, None], X.shape)
-            seen &= weights > 0
-        if not seen.any():
+        weights = None if sample_weight is None else np.asarray(_check_sample_weight(sample_weight, X), np.float64)
+        self.method_ = method = self._method(weights is not None)
+        if self.scale not in (AUTO, *SCALES):
+            raise InputError(f"scale must be one of auto, {', '.join(SCALES)}; got {self.scale!r}.")
+        self.layout_ = Layout.of(X, self.kinds)
+        columns, cells = self._columns, self.layout_.cells(X)
+        if weights is not None:
+            cells, weights = cells[weights > 0], weights[weights > 0]
+        if np.isnan(cells).all():
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
-        method = registry.find(self.method)
-        if not method.folds_in:
-            raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'nnfn' or 'factored-nuclear'.")
-        mass = seen.astype(np.float64) if weights is None else seen * weights
-        counts = np.where(seen.any(axis=0), mass.sum(axis=0), 1)
-        self.center_ = (mass * np.where(seen, X, 0)).sum(axis=0) / counts
-        self.scale_ = np.sqrt((mass * np.where(seen, X - self.center_, 0) ** 2).sum(axis=0) / counts)
-        # A constant column has no scale: its centre is all there is to say of it.
-        self.scale_[self.scale_ == 0] = 1.0
-        self.model_ = MatrixCompletion(
-            method=self.method,
-            rank=self.rank if self.rank is not None else max(1, min(10, min(X.shape) // 2)),
-            lam=self.lam,
-            theta=self.theta,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        ).fit((X - self.center_) / self.scale_, sample_weight=weights)
-        self.n_iter_ = self.model_.n_iter_
+        self.table_ = X
+        self.center_ = column_centres(columns, cells, weights)
+        spreads = [getattr(code, "std", 1.0) for code in Coding(columns, cells, "standard", weights).codes]
+        self.scale_ = np.array(spreads)
+        self.indicated_ = np.flatnonzero(np.isnan(cells).any(axis=0)) if self.add_indicator else np.zeros(0, np.intp)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+        scales = [self.scale] if self.scale != AUTO else ["scores", "standard"] if method.samples else ["standard"]
+        chosen = scales[0]
+        self.errors_: dict[str, float] = {}
+        by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic and weights is None
+        if by_itself or len(scales) > 1:
+            chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, mean=by_itself)
+        self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
+        self.model_ = filling.fit(self.coding_.encode(cells), weights) if chosen in SCALES else None
+        self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
-    def transform(self, X: Any) -> Array:
-        """Fill the missing cells of X, row by row."""
+    def transform(self, X: Any) -> Any:
+        """Fill the missing cells of X, row by row.
+
+        An array of floats comes back; a DataFrame that holds other things than numbers comes back as a DataFrame with
+        the same types.
+        """
+        filled = self._fill(X)
+        return filled if self.layout_.mixed or isinstance(filled, np.ndarray) else frames.read_wide(filled)[0]
+
+    def _fill(self, X: Any) -> Any:
+        """X without missing cells, of its own type."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
-        observations = Observations.from_dense((X - self.center_) / self.scale_)
-        predicted = fold_in_rows(self.model_.model_, observations).dense() * self.scale_ + self.center_
-        return np.where(np.isnan(X), predicted, X)
+        cells = self.layout_.cells(X)
+        if self.model_ is None:
+            expected = np.broadcast_to(self.center_, cells.shape)
+        else:
+            expected = self._filling().expected(self.coding_, self.model_, cells)
+        return self._out(X, cells, expected)
 
-    def _read(self, X: Any, reset: bool) -> Array:
+    def draws(self, n: int = 20, X: Any = None) -> list[Any]:
+        """n filled tables, each from another draw of the posterior, noise and all: multiple imputation.
+
+        X is the table of fit if it is not given. Analyse each table, and put the answers together by `lorank.pool`.
+        """
+        X, cells, model = self._sampled(X, "draws")
+        return [self._out(X, cells, drawn) for drawn in self._filling().draws(self.coding_, model, cells, n)]
+
+    def spread(self, X: Any = None, level: float = 0.9) -> Spread:
+        """How sure each filled cell is: its standard deviation, an interval, and for classes their probability.
+
+        X is the table of fit if it is not given.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level lies between 0 and 1; got {level!r}.")
+        X, cells, model = self._sampled(X, "spread")
+        return self._filling().spread(self.coding_, model, cells, self._columns, level)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns, and of the indicators."""
+        names = super().get_feature_names_out(input_features)
+        added = [f"missingindicator_{names[self.layout_.used[j]]}" for j in self.indicated_]
+        return np.concatenate([names, np.array(added, object)])
+
+    @property
+    def _columns(self) -> list[Column]:
+        return [self.layout_.columns[j] for j in self.layout_.used]
+
+    def _method(self, weighted: bool) -> registry.Method:
+        if isinstance(self.method, str) and self.method == AUTO:
+            given = weighted or self.lam != AUTO or self.theta is not None
+            return registry.find("nnfn" if given else "bpmf")
+        method = registry.find(self.method)
+        if not method.folds_in:
+            raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'bpmf' or 'nnfn'.")
+        return method
+
+    def _filling(self) -> Filling:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+
+    def _sampled(self, X: Any, what: str) -> tuple[Any, Array, MatrixCompletion]:
+        check_is_fitted(self)
+        X = self.table_ if X is None else self._read(X, reset=False)
+        if self.model_ is None or self.model_.model_.posterior is None:
+            why = "column means were filled in" if self.model_ is None else f"not {self.method_.name!r}"
+            raise InputError(f"{what} needs the sampler, method='bpmf'; {why}.")
+        return X, self.layout_.cells(X), self.model_
+
+    def _out(self, X: Any, cells: Array, numbers: Array) -> Any:
+        filled = self.layout_.filled(X, numbers)
+        if not self.indicated_.size:
+            return filled
+        gaps = np.isnan(cells[:, self.indicated_])
+        return self.layout_.with_indicators(filled, gaps, self.indicated_)
+
+    def _read(self, X: Any, reset: bool) -> Any:
+        if sp.issparse(X):
+            raise InputError("An imputer fills a dense table; for a sparse matrix use MatrixCompletion.")
         X = unmasked(X) if np.ma.isMaskedArray(X) else X
-        array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
-        return np.asarray(array)
+        if Layout.is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -114,16 +223,16 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def complete(X: Any, **params: Any) -> Any:
-    """Fill the missing entries of X; what comes back is of the type that was given.
+    """Fill the missing cells of X; what comes back is of the type that was given.
 
-    X is an array with NaN, a DataFrame, or a sparse matrix; params are those of MatrixCompletion. A sparse
-    matrix comes back with every entry stored, so it is for small ones: use MatrixCompletion.predict for large ones.
+    X is an array with NaN or a DataFrame, whose columns may be of any kind; params are those of LowRankImputer. A
+    sparse matrix, whose missing entries are those that are not stored, takes the params of MatrixCompletion and comes
+    back with every entry stored: use MatrixCompletion.predict for large ones.
     """
-    model = MatrixCompletion(**params).fit(X).model_
+    if not sp.issparse(X):
+        return LowRankImputer(**params).fit(X)._fill(X)
+    model = MatrixCompletion(**{"rank": AUTO, "lam": AUTO, "biases": AUTO, **params}).fit(X).model_
     m, n = model.shape
-    if sp.issparse(X):
-        check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
-        full: Any = type(X)
-        return full(model.complete())
-    filled = model.complete()
-    return frames.like(X, filled) if hasattr(X, "columns") else filled
+    check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")
+    full: Any = type(X)
+    return full(model.complete())

@@ -90,3 +90,95 @@ def like(frame: Any, values: Array) -> Any:
         return type(native)(values, index=native.index, columns=native.columns)
     columns = {name: values[:, j] for j, name in enumerate(wide.columns)}
     return nw.from_dict(columns, backend=nw.get_native_namespace(wide)).to_native()
+
+
+def typed_columns(frame: Any) -> list[tuple[Any, Any]]:
+    """The columns of a frame by name, as narwhals has them."""
+    wide = _native(frame)
+    return list(zip(wide.columns, wide.iter_columns()))
+
+
+def usual_kind(column: Any) -> str | None:
+    """What a column's type says of its kind: "count", "ordinal", "id" (dates), or nothing."""
+    import narwhals as nw
+
+    if column.dtype.is_integer():
+        least = column.min()
+        return "count" if least is None or least >= 0 else None
+    if column.dtype.is_temporal() or column.dtype.is_nested():
+        return "id"
+    if isinstance(column.dtype, (nw.Categorical, nw.Enum)):
+        native = column.to_native()
+        ordered = getattr(getattr(native, "dtype", None), "ordered", None) or getattr(
+            getattr(native, "type", None), "ordered", None
+        )
+        return "ordinal" if ordered else None
+    return None
+
+
+def listed_levels(column: Any) -> list[Any] | None:
+    """The categories that a column's type lists, in order; None if it lists none."""
+    import narwhals as nw
+
+    native = column.to_native()
+    if hasattr(native, "cat") and hasattr(native.cat, "categories"):
+        return list(native.cat.categories)
+    if isinstance(column.dtype, nw.Enum):
+        return list(column.dtype.categories)
+    if isinstance(column.dtype, nw.Categorical) and hasattr(native, "combine_chunks"):
+        return list(native.unify_dictionaries().chunk(0).dictionary.to_pylist()) if native.num_chunks else []
+    return None
+
+
+def cells(column: Any) -> Any:
+    """A column's cells: floats with NaN if it holds numbers, else a list of its values and None."""
+    if column.dtype.is_numeric():
+        return _floats(column)
+    if column.is_null().all():
+        return np.full(len(column), np.nan)
+    return [None if missing else cell for cell, missing in zip(column.to_list(), column.is_null().to_list())]
+
+
+def replaced(frame: Any, changes: dict[Any, tuple[Array, Any]]) -> Any:
+    """A copy of a frame with some cells of some columns replaced: a mask and the new cells, by column.
+
+    Each column keeps its type; whole numbers that are given as floats become whole again.
+    """
+    import narwhals as nw
+
+    wide = _native(frame)
+    native = wide.to_native()
+    if nw.maybe_get_index(wide) is not None:
+        out = native.copy()
+        for name, (mask, new) in changes.items():
+            column = out[name].copy()
+            column.iloc[np.flatnonzero(mask)] = new if not wide[name].dtype.is_integer() else new.astype(np.int64)
+            out[name] = column
+        return out
+    columns = []
+    for name, (mask, new) in changes.items():
+        column = wide[name]
+        full = column.to_list()
+        listed = new.astype(np.int64).tolist() if column.dtype.is_integer() else new.tolist()
+        for at, value in zip(np.flatnonzero(mask), listed):
+            full[at] = value
+        if wide.implementation.is_pyarrow():
+            import pyarrow as pa
+
+            made: Any = pa.chunked_array([pa.array(full, type=column.to_native().type)])
+            columns.append(nw.from_native(made, series_only=True).alias(name))
+        else:
+            columns.append(nw.new_series(name, full, column.dtype, backend=nw.get_native_namespace(wide)))
+    return wide.with_columns(*columns).to_native() if columns else native
+
+
+def extended(frame: Any, columns: dict[str, Array]) -> Any:
+    """A frame with more columns."""
+    import narwhals as nw
+
+    wide, native = _native(frame), nw.get_native_namespace(_native(frame))
+    made = [nw.new_series(name, values, backend=native) for name, values in columns.items()]
+    index = nw.maybe_get_index(wide)
+    if index is not None:
+        made = [nw.maybe_set_index(column, index=index) for column in made]
+    return wide.with_columns(*made).to_native()

@@ -186,7 +186,7 @@ class Sampler:
             *(lines.pointers, lines.indices, lines.values, factors.right, self.k, self.problem.biased),
             *(dtype.type(factors.offset), side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype)),
             *(ridge.astype(dtype), pull, dtype.type(precision**-0.5)),
-            *(np.uint64(self.seed), 4 * t + transposed, mean, out, loss),
+            *(np.uint64(self.seed), 4 * t + transposed, 1, mean, out, loss),
             work_per_entry=(p + 1) * (p + 2) / 2,
             work_per_line=p**3 / 6 + 2 * p**2,
         )

@@ -19,12 +19,17 @@ def fold_in(
     axis: int,
     workers: kernels.Workers,
     coordinates: Array | None = None,
+    apart: bool = True,
+    floor: float = 0.0,
 ) -> Posterior:
     """The posterior of new rows (axis 0) beside the columns, or of new columns (axis 1) beside the rows.
 
     In each draw a new line is expected where its features say, by their coordinates (new, r), or without features to be
     as the lines of its side are, N(mean, covariance) of that draw; its noise is that of a usual line. Values on a scale
-    are taken for the latent ones, whose unit is about theirs.
+    are taken for the latent ones, whose unit is about theirs. With apart=False all lines are drawn by the same random
+    numbers: the spread of each is then the same wherever it stands, and draws of different lines are not independent.
+    `floor` is a lower bound on the noise's variance in the regressions: a few columns may be fitted exactly, and
+    float32 cannot solve what follows.
     """
     k, width, draws = posterior.summary.k, posterior.width, posterior.draws
     biased, new = width > k, observations.shape[axis]
@@ -45,7 +50,8 @@ def fold_in(
             centre[:, k:] += posterior.summary.offset if axis == 0 else 0.0
         else:
             ridge, centre = _usual_line(factors, usual)
-        mean, draw = _regress(lines, factors, usual, noise[1], ridge, centre, s, workers)
+        other = np.maximum(noise[1], np.float32(floor / usual))
+        mean, draw = _regress(lines, factors, usual, other, ridge, centre, (s, int(apart)), workers)
         variances[:, s] = usual / (draws if axis == 0 else 1)
         at = slice(s * width, s * width + k)
         means[:, at], drawn[:, at] = mean[:, :k], draw[:, :k]
@@ -80,10 +86,13 @@ def _regress(
     other: Array,
     ridge: Array,
     centre: Array,
-    s: int,
+    stream: tuple[int, int],
     workers: kernels.Workers,
 ) -> tuple[Array, Array]:
-    """Means and draws (padded) of new lines of the left side, whose noise has the variances usual * other_j."""
+    """Means and draws (padded) of new lines of the left side, whose noise has the variances usual * other_j.
+
+    `stream` and whether lines are drawn apart name the random numbers.
+    """
     k, count = factors.k, lines.pointers.size - 1
     p = k + factors.biased
     pull = np.broadcast_to(centre @ ridge, (count, p))
@@ -95,7 +104,7 @@ def _regress(
         *(lines.pointers, lines.indices, lines.values, factors.right, k, factors.biased, dtype.type(0)),
         *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
         *(np.ascontiguousarray(pull, dtype), dtype.type(np.sqrt(usual))),
-        *(np.uint64(0), s, mean, out, np.empty(count)),
+        *(np.uint64(0), *stream, mean, out, np.empty(count)),
         work_per_entry=(p + 1) * (p + 2) / 2,
         work_per_line=p**3 / 6 + 2 * p**2,
     )

