@@ -105,3 +105,15 @@ def test_a_page_of_a_model(run, model, tmp_path):
     assert run("report", "model.lorank", "-o", "page.html")[0] == 0
     assert "user-0042" in (tmp_path / "page.html").read_text()
     assert run("report", "model.lorank", "-o", "page.txt")[0] == 2
+
+
+def test_unknown_ids_are_counted_and_flagged(run, model, tmp_path):
+    (tmp_path / "pairs.csv").write_text("user,film\nuser-0042,film-001\nnobody,film-001\nnobody,nothing\n")
+    code, out, err = run("predict", "model.lorank", "pairs.csv", "--flag-unknown")
+    assert code == 0
+    assert "2 of 3 pairs have an id that the model was not fitted on" in err
+    assert [line["unknown"] for line in csv.DictReader(io.StringIO(out))] == ["", "row", "row and column"]
+    (tmp_path / "known.csv").write_text("user,film\nuser-0042,film-001\n")
+    code, out, err = run("predict", "model.lorank", "known.csv")
+    assert "not fitted on" not in err
+    assert "unknown" not in out
