@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import read_table
+from lorank.cli.inputs import read_table, sides_of
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
     AddressOption,
     Backend,
     BackendOption,
     BiasesOption,
+    ColFeaturesOption,
     ColOption,
     DelimiterOption,
     Duplicates,
@@ -25,6 +26,7 @@ from lorank.cli.options import (
     MaxSecondsOption,
     OutOfCoreOption,
     RankOption,
+    RowFeaturesOption,
     RowOption,
     SeedOption,
     TableOrFolderArgument,
@@ -64,6 +66,8 @@ def fit(
     lam: LamOption = "auto",
     theta: ThetaOption = None,
     biases: BiasesOption = "auto",
+    row_features: RowFeaturesOption = None,
+    col_features: ColFeaturesOption = None,
     validation: Annotated[
         str | None,
         typer.Option(
@@ -139,6 +143,8 @@ def fit(
         _check_folder(output)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
+        if row_features is not None or col_features is not None:
+            raise typer.BadParameter("features do not go with a folder yet; read it as one table.")
         _fit_folder(
             table,
             output,
@@ -156,6 +162,7 @@ def fit(
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
     held_out = _read_validation(validation, columns, delimiter, header, duplicates)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import running
+from lorank.estimators import ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
@@ -51,8 +51,9 @@ class MatrixCompletion(ModelEstimator):
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
         of their own. None takes the method's own; a method without it refuses it.
     loss : "squared", "huber", "logistic", "ordinal", or a Loss
-        Of an entry, for the factored methods (ordinal is for "bpmf": values on a scale of few levels, whose
-        probabilities `predict_proba` gives); `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Ordinal, which "bpmf" takes too, is for values on a scale of few levels: `predict` gives expected levels, and
+        `predict_proba` the probability of each.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
         `scipy.special.expit(x)` is the probability of the class 1.
     solver : str or object
@@ -80,14 +81,24 @@ class MatrixCompletion(ModelEstimator):
         before or in one that is started here. The same bits come out.
     n_workers : int or None
         Worker processes of a backend other than "local", each with n_jobs threads (one if that is None); None for two.
-    row_side, col_side : array, sparse matrix, DataFrame, Features, GraphLaplacian or KernelPrior, optional
+    row_side, col_side : array, sparse matrix, DataFrame, Features, GraphLaplacian or KernelPrior, or several, optional
         What is known of rows or columns beside their entries: features (a line for each; a DataFrame with an index goes
-        by the ids of the data), a graph, or a kernel, by which lines never observed are predicted.
+        by the ids of the data, and ids that only it knows are predicted too), a graph, or a kernel. Of several in a
+        list features stand side by side, graphs are added, and a kernel stands alone.
     graph_weight : float
         Multiplies graphs and kernels.
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
+    goal : "values", "ranking" or "auto"
+        "ranking" fits preferences to make lists of, from clicks or ratings, and chooses what is not given by `metric`
+        on held-out entries; its predictions are preferences. "auto" does so where all values are the same.
+    metric : str
+        A measure of lists (ndcg, recall, precision, map, mrr) and their length.
+    unobserved_weight, unobserved_value : float
+        With a weight, every entry that was not observed is this value with this weight.
+    frequency_power : float, optional
+        The regularizer of a row or column grows with this power of the weight of its entries.
 
     Attributes
     ----------
@@ -141,6 +152,11 @@ class MatrixCompletion(ModelEstimator):
         col_side: Any = None,
         graph_weight: float = 1.0,
         features: str | None = None,
+        goal: str = "auto",
+        metric: str = "ndcg@10",
+        unobserved_weight: float | None = None,
+        unobserved_value: float = 0.0,
+        frequency_power: float | None = None,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -163,6 +179,11 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.goal = goal
+        self.metric = metric
+        self.unobserved_weight = unobserved_weight
+        self.unobserved_value = unobserved_value
+        self.frequency_power = frequency_power
 
     @classmethod
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
@@ -224,6 +245,8 @@ class MatrixCompletion(ModelEstimator):
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if ranking_goal.applies(asked, observations):
+            return self._finish(*ranking_goal.fit(asked, observations, validation, seed, callbacks, on_trial))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
@@ -289,8 +312,13 @@ class MatrixCompletion(ModelEstimator):
         model = Model(
             result=result,
             setting=setting,
-            # Features in the order of the data's lines.
-            params={**self.get_params(deep=False), "row_side": asked.row_side, "col_side": asked.col_side},
+            # Features in the order of the data's lines, and a loss with what it learnt.
+            params={
+                **self.get_params(deep=False),
+                "row_side": asked.row_side,
+                "col_side": asked.col_side,
+                "loss": self.loss if result.loss is None else result.loss,
+            },
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,

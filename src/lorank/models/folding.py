@@ -15,6 +15,7 @@ from lorank.models.contents import Contents
 from lorank.observations import Lines, Observations, observe
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
+from lorank.problems.unobserved import line_weights
 from lorank.side_information.base import several
 from lorank.side_information.new_lines import ids_of, lines_of, with_rows
 from lorank.solvers import History, Result, Status, gibbs
@@ -102,11 +103,20 @@ def fold_in_rows(
     ridges = model.setting.bias_ridges
     if ridges is not None and transposed:
         ridges = ridges[1], ridges[0]
-    problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
-    grams = [
-        problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
-        for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
-    ]
+    setting = model.setting
+    problem = Problem(
+        setting.targets(prepared), regularizer, fitted.k, ridges, model.n_jobs, loss, **setting.beyond_entries
+    )
+    if setting.frequency_power:
+        problem, fitted_grams = _with_shares(problem, model, fitted, transposed)
+    grams = (
+        fitted_grams
+        if setting.frequency_power
+        else [
+            problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
+            for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
+        ]
+    )
     frame = balance(*grams)
     ridge = frame.for_left(multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
@@ -135,6 +145,20 @@ def _no_entries(given: tuple[Any, ...], n: int, col_ids: Identifiers | None) -> 
     count = lines_of(given[0]) if ids is None else 0  # those with ids are added by them
     lines = Lines(np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
     return Observations((count, n), lines, None if ids is None else Identifiers(ids[:0]), col_ids)
+
+
+def _with_shares(problem: Problem, model: Contents, fitted: Factors, transposed: bool) -> tuple[Problem, list[Array]]:
+    """The problem with shares of the new lines, measured by the mean of the training data; and the factors' Grams."""
+    if model.observations is None:
+        raise InputError(
+            "This model was saved without its data, which tell how new rows are regularized; fit it again."
+        )
+    setting, seen = model.setting, model.observations
+    trained = replace(problem, observations=setting.targets(seen.transposed() if transposed else seen))
+    size, power = seen.shape[1 - transposed], setting.frequency_power
+    old, new = (line_weights(p.lines(False), size, p.unobserved) for p in (trained, problem))
+    vars(problem)["_shares"] = ((new / old.mean()) ** power).astype(fitted.dtype), None
+    return problem, [trained.prior_gram(fitted), trained.prior_gram(fitted.transposed(), transposed=True)]
 
 
 def multiplier(regularizer: Any, frame: Frame) -> Array:
