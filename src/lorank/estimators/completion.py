@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from lorank import losses
@@ -17,12 +16,11 @@ from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.sides import bind_sides
-from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
 from lorank.models.folding import refuse_mean, updated
 from lorank.models.intervals import Calibration, calibrate
-from lorank.observations import Lines, Observations, observe
+from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.setting import AUTO
@@ -329,29 +327,6 @@ class MatrixCompletion(ModelEstimator):
         )
         return self._keep(model)
 
-    def _keep(self, model: Model) -> MatrixCompletion:
-        factors, result = model.result.summary, model.result
-        self.model_ = model
-        self.setting_, self.result_, self.calibration_ = model.setting, result, model.calibration
-        self.observations_ = model.observations or _no_entries(model)
-        self.mean_, self.range_ = model.mean, model.range
-        self.factors_ = factors.W, factors.H
-        self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = model.singular_values
-        self.rank_ = effective_rank(self.singular_values_)
-        self.history_ = result.history.arrays()
-        self.n_iter_ = result.n_iter
-        # None of an earlier fit, if nothing was tuned in this one.
-        self.__dict__.pop("tuning_", None)
-        if model.trials:
-            self.tuning_ = Trials.from_rows(model.trials)
-        return self
-
     def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
         return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis, features=features))
-
-
-def _no_entries(model: Model) -> Observations:
-    lines = Lines(np.zeros(model.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0, model.factors.dtype))
-    return Observations(model.shape, lines, model.row_ids, model.col_ids)
