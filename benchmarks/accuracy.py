@@ -7,8 +7,8 @@
 Data: the five published splits u1..u5 of MovieLens-100K, five random 90/10 splits of MovieLens-1M and of
 MovieTweetings-100K. Nothing is chosen on test entries: lorank searches on a part of the training entries, and the
 peers' settings are chosen on a held-out tenth of the training entries of split 0. Seconds are of the whole call, search
-included, on all cores; kernels are compiled before. Records go into docs/benchmarks/accuracy.json, one for each data set,
-row and split, and replace older ones; --page writes the tables of docs/accuracy.md from them.
+included, on all cores; kernels are compiled before. Records go into docs/benchmarks/accuracy.json, one for each data
+set, row and split, and replace older ones; --page writes the tables of docs/accuracy.md from them.
 """
 
 import argparse
