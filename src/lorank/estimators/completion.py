@@ -18,8 +18,9 @@ from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.sides import bind_sides
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
-from lorank.models.folding import refuse_mean, updated
+from lorank.models.folding import refuse_mean
 from lorank.models.intervals import Calibration, calibrate
+from lorank.models.updating import grown, told
 from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import parts_of, setting_of
@@ -273,24 +274,24 @@ class MatrixCompletion(ModelEstimator):
         return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
-        """Take in more observations of known rows and columns, and solve again from where the model stands.
+        """Take in more observations, also of new rows and columns, and solve again from where the model stands.
 
-        X is as for `fit`; a value for an entry that was observed before replaces it. Rows or columns that are new are
-        refused: `fold_in` serves them, or a new fit. What was chosen by "auto" stays, and so do the intervals.
+        X is as for `fit`; a value for an entry that was observed before replaces it. Rows and columns that are new come
+        after those of the model. What was chosen by "auto" stays, and so do the intervals.
         """
         if not hasattr(self, "model_"):
             return self.fit(X)
         model = self.model_
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
-        if model.observations is None:
-            raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
-        observations = updated(model.observations, observe(X).aligned_to(model.observations))
+        more = grown(model, observe(X))
+        observations = more.observations
         # Features as the model has them, in the order of its lines.
         asked = replace(self._asked(), row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
         setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
-        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
-        return self._finish(asked, observations, setting, result, model.calibration, trials)
+        result = running.solve(asked, observations, setting, more.start, seed=0)
+        self._finish(asked, observations, setting, result, more.calibration, trials)
+        return self._keep(replace(self.model_, **told(model, observations.shape)))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
