@@ -305,6 +305,20 @@ class TestEstimator:
         assert three.result_.posterior.draws == 3 * one.result_.posterior.draws
         assert np.isfinite(three.predict([0], [1], interval=0.9)).all()
 
+    def test_chains_side_by_side_have_the_same_bits(self):
+        one, two = (self.fit(n_fits=3, n_jobs=jobs) for jobs in (1, 2))
+        np.testing.assert_array_equal(one.complete(), two.complete())
+        alone = [self.fit(n_fits=1, random_state=0).complete(), one.complete()]
+        assert not np.array_equal(*alone)
+        assert "Draws of 3 chains. Split R-hat of predictions: 1." in two.result_.message
+
+    def test_a_callback_stops_all_chains(self):
+        X = small_table()[0]
+        model = MatrixCompletion("bpmf", 3, n_fits=3, max_iter=2000, random_state=0, solver=BPMF(tolerance=0.0))
+        model.fit(X, callbacks=[lambda progress: progress.iteration >= 30])
+        assert model.n_iter_ == 30
+        assert model.result_.posterior.draws < 3 * 64
+
     def test_memory_is_as_estimated(self):
         draws = self.fit(max_iter=90, biases=True, rank=5).result_.posterior.nbytes
         assert draws == pytest.approx(4 * 64 * ((2 * 40 + 25) * 7 + 65), rel=0.1)
