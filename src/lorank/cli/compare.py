@@ -6,15 +6,17 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import read_table
+from lorank.cli.inputs import read_table, sides_of
 from lorank.cli.method_options import SetOption, methods_of
 from lorank.cli.options import (
+    ColFeaturesOption,
     ColOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
     HeaderOption,
     JsonOption,
+    RowFeaturesOption,
     RowOption,
     SeedOption,
     TableArgument,
@@ -39,6 +41,8 @@ def compare(
     max_seconds: Annotated[float, typer.Option(help="Time for the search of each method.")] = 60.0,
     test: Annotated[float, typer.Option(min=0.01, max=0.7, help="Fraction of the entries to test on.")] = 0.2,
     biases: Annotated[bool, typer.Option(help="Fit an offset of each row and column.")] = False,
+    row_features: RowFeaturesOption = None,
+    col_features: ColFeaturesOption = None,
     duplicates: DuplicatesOption = Duplicates.error,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
@@ -59,7 +63,8 @@ def compare(
     import lorank
 
     chosen = methods_of(methods, assignments)
-    observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    sides = sides_of(observations, columns, row_features, col_features)
     with ProgressBar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
@@ -71,6 +76,7 @@ def compare(
             seed=seed,
             biases=biases,
             n_jobs=threads,
+            **sides,
             on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
         )
     with answering(None, as_json) as append:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lorank.cli.terminal import say
 from lorank.errors import InputError
@@ -50,6 +50,21 @@ def read_table(
 def bytes_of(path: Path) -> int | None:
     """The size of a file, for a progress bar; None of a pipe, whose size is not known."""
     return path.stat().st_size if path.is_file() else None
+
+
+def sides_of(
+    observations: Observations, columns: tuple[str, ...] | None, row_features: Path | None, col_features: Path | None
+) -> dict[str, Any]:
+    """Features of rows and columns as arguments of an estimator, from tables that are named; else nothing."""
+    from lorank.tables.side_tables import read_features
+
+    sides: dict[str, Any] = {}
+    given = ((row_features, observations.row_ids), (col_features, observations.col_ids))
+    for number, (path, ids) in enumerate(given):
+        if path is not None:
+            wanted = None if columns is None else columns[number]
+            sides[("row_side", "col_side")[number]] = read_features(path, own=ids, wanted=wanted)
+    return sides
 
 
 def pair_columns(

@@ -18,7 +18,9 @@ from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
 from lorank.models import folding, intervals, model_file, recommending, shards
 from lorank.models.contents import Contents, contents_of
+from lorank.models.levels import LevelPredictor
 from lorank.observations import observe
+from lorank.solvers import Posterior
 from lorank.types import Array
 
 UNSEEN = ("error", "bias")
@@ -89,9 +91,10 @@ class Model(Contents):
 
         Of a model that was fitted with loss="ordinal".
         """
-        if self.levels is None or self.posterior is None:
-            raise InputError("Probabilities of levels need a fit with method='bpmf' and loss='ordinal'.")
-        return self.posterior.probabilities(*self._positions(rows, cols, "error"), Workers(self.n_jobs))
+        predictor = self.predictor
+        if not isinstance(predictor, (Posterior, LevelPredictor)):
+            raise InputError("Probabilities of levels need a fit with loss='ordinal'.")
+        return predictor.probabilities(*self._positions(rows, cols, "error"), Workers(self.n_jobs))
 
     def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
         """Posterior standard deviation of these entries; with noise, of values that would be observed there.
@@ -171,7 +174,7 @@ class Model(Contents):
             "column_ids": ids[1],
             "entries": "not kept" if self.observations is None else self.observations.nnz,
             "method": str(registry.find(self.params["method"])),
-            **self.setting.facts(),
+            **self.facts(),
         }
         if self.sigma is not None or not self.sharded:
             facts["rank_found"] = effective_rank(self.singular_values)
@@ -190,6 +193,12 @@ class Model(Contents):
             facts["table"] = list(self.columns)
         return facts
 
+    def facts(self) -> dict[str, Any]:
+        """What it was fitted with, by name; the loss and features where they are not the usual ones."""
+        loss = self.lost.get("loss") or type(self.loss).__name__.lower()
+        given = {"loss": None if loss == "squared" else loss, "features": self.params.get("features")}
+        return {**self.setting.facts(), **{name: value for name, value in given.items() if value is not None}}
+
     @cached_property
     def training_error(self) -> float:
         """Error on the entries that it was fitted on, root mean squared (logistic: mean loss); NaN if not kept."""
@@ -205,12 +214,15 @@ class Model(Contents):
 
     def __repr__(self) -> str:
         m, n = self.shape
-        text = f"Model of {m} x {n} by {self.method}: {self.setting}"
+        others = self.facts().keys() - self.setting.facts().keys()
+        beside = "".join(f", {name}={self.facts()[name]}" for name in sorted(others))
+        text = f"Model of {m} x {n} by {self.method}: {self.setting}{beside}"
         if self.sigma is not None or not self.sharded:
             text += f", fitted rank {effective_rank(self.singular_values)}"
         error = self.held_out_error()
         if error is not None:
-            text += f", held-out error {error[1]:.4g}"
+            lists = self.setting.grades is not None
+            text += f", held-out lists {1 - error[1]:.4g}" if lists else f", held-out error {error[1]:.4g}"
         elif self.observations is not None and not self.sharded:
             text += f", training error {self.training_error:.4g}"
         if self.trials:
@@ -252,6 +264,8 @@ class Model(Contents):
             parts = ((known.left, left[new]), (known.right, right[new]))
             row_bias, col_bias = (_bias(side, known.k, index) if known.biased else 0.0 for side, index in parts)
             predicted[new] = rest + row_bias + col_bias
+            if isinstance(factors, LevelPredictor) and known.biased:
+                predicted[new] = factors.loss.predicted(predicted[new])
         workers.close()
         return predicted
 
@@ -260,7 +274,8 @@ class Model(Contents):
             raise InputError(
                 "There are no intervals for classes: the logistic loss predicts their probability already."
             )
-        return intervals.bounds(predicted, left, right, level, self.posterior, self.calibration)
+        known = self.predictor if isinstance(self.predictor, LevelPredictor) else self.posterior
+        return intervals.bounds(predicted, left, right, level, known, self.calibration)
 
 
 def _bias(padded: Array, k: int, index: Array) -> Array:

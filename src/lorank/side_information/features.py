@@ -34,6 +34,7 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
+from lorank.side_information.base import several
 from lorank.side_information.encoding import IMPLICIT, Encoding, FeatureTable, in_order, table_of
 from lorank.types import Array
 
@@ -75,6 +76,11 @@ class FeaturePrior:
         Z = U.T @ W.astype(U.dtype, copy=False)
         Z *= self.gain.astype(U.dtype)[:, None]
         return np.asarray(U @ Z)
+
+    def middle(self, a: Array) -> tuple[float, float]:
+        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1 of numbers a (lines,): how many they count for, and their mean."""
+        ones = 1 - self.expected(np.ones((len(a), 1), a.dtype))[:, 0].astype(np.float64)
+        return float(ones.sum()), float(ones @ a) / float(ones.sum())
 
     def explained(self, W: Array) -> Array:
         """W^T M = W^T W - W^T C^-1 W (p, p), in float64."""
@@ -169,6 +175,11 @@ class Features:
         return Directions(np.ascontiguousarray(U[:, keep], np.float32), squares[keep])
 
 
+def features_of(side: Any) -> Features | None:
+    """The features among what is known of one side."""
+    return next((part for part in several(side) if isinstance(part, Features)), None)
+
+
 def _sides(observations: Observations) -> tuple[tuple[Any, int], tuple[Any, int]]:
     m, n = observations.shape
     return (observations.by_row, n), (observations.by_col, m)
@@ -202,7 +213,8 @@ def _leading(F: Any, r: int, workers: kernels.Workers) -> tuple[Array, Array]:
     for _ in range(PASSES):
         Y = back(forth(Q))
         # Cholesky-QR: Y^T Y = L L^T, Q = Y L^-T. A little ridge, since only the span matters.
-        gram = (Y.T @ Y).astype(np.float64)
+        # In double precision: rounding must stay below the ridge where F has fewer directions than asked for.
+        gram = np.asarray(Y.T @ Y.astype(np.float64))
         gram[np.diag_indices(width)] += 1e-6 * np.trace(gram) / width
         Q = scipy.linalg.solve_triangular(np.linalg.cholesky(gram).astype(np.float32), Y.T, lower=True).T
         Q = np.ascontiguousarray(Q)
