@@ -5,7 +5,7 @@ import pytest
 
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
-from lorank.observations import Observations
+from lorank.observations import Lines, Observations
 from lorank.solvers import Checkpoint, alternating
 from lorank.tuning.trial_log import TrialLog
 

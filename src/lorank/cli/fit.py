@@ -149,7 +149,7 @@ def fit(
     check_writable(output, folder=runs.in_parts)
     check_writable(saved)
     if runs.in_parts:
-        _check_folder(output)
+        runs.check_output(output)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         if row_features is not None or col_features is not None:
@@ -311,15 +311,6 @@ def _fit_folder(
             path.unlink(missing_ok=True)
     errors = [error for error in model.result.history.validation if error == error]
     answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
-
-
-def _check_folder(output: Path) -> None:
-    """Refuse a folder that is not an older model, before the fit."""
-    from lorank import distributed
-    from lorank.models import shards
-
-    if output.suffix != distributed.ONE_FILE:
-        shards.check_target(output)
 
 
 def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:

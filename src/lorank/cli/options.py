@@ -167,6 +167,14 @@ class Backend:
 
         return open_ray(self.address)
 
+    def check_output(self, output: Path) -> None:
+        """Refuse a folder that is not an older model, before the fit."""
+        from lorank import distributed
+        from lorank.models import shards
+
+        if output.suffix != distributed.ONE_FILE:
+            shards.check_target(output)
+
     def options(self, threads: int | None) -> dict[str, Any]:
         """The same as arguments of `distributed.fit`."""
         from lorank.kernels.parallel import available_cores

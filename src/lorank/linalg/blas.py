@@ -7,72 +7,65 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# How many blocks are inside `one_blas_thread`, in all threads, and what the last one to leave undoes.
+# How many blocks are inside `one_blas_thread`, in all threads, and the numbers of threads before the first of them.
 _inside = 0
-_undo = ExitStack()
+_before: list[int] = []
 _guard = threading.Lock()
 
 
 @cache
-def _threadpools() -> ThreadpoolController:
+def _libraries() -> list[Any]:
     # Looking up the loaded BLAS libraries takes milliseconds, as long as a small fit: once per process is enough.
-    return ThreadpoolController()
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def _limited() -> Any:
-    return _threadpools().limit(limits=1, user_api="blas")
+def _numbers() -> list[int]:
+    return [library.num_threads for library in _libraries()]
+
+
+def _set(numbers: list[int]) -> None:
+    for library, number in zip(_libraries(), numbers):
+        library.set_num_threads(number)
 
 
 @cache
-def _is_shared() -> bool:
-    """Whether the number of BLAS threads is one of the whole process, and not of each thread: libraries differ."""
+def _shared() -> list[bool]:
+    """Which libraries have one number of threads for the whole process; others have one for each thread.
 
-    def numbers() -> list[int]:
-        return [pool.num_threads for pool in _threadpools().select(user_api="blas").lib_controllers]
-
-    before, found = numbers(), []
-
-    def look() -> None:
-        with _limited():
-            reached.set()
-            leave.wait(10)
-
-    reached, leave = threading.Event(), threading.Event()
-    other = threading.Thread(target=look)
-    other.start()
-    reached.wait(10)
-    found = numbers()
-    leave.set()
-    other.join()
-    return found != before
+    Found out by asking: even two builds of the same library differ.
+    """
+    before, other = _numbers(), [number + 1 for number in _numbers()]
+    thread = threading.Thread(target=_set, args=(other,))
+    thread.start()
+    thread.join()
+    found = _numbers()
+    _set(before)
+    return [now != then for now, then in zip(found, before)]
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """A context in which BLAS runs on one thread.
 
-    Where the number of threads is one of the whole process, the first block that is entered sets it, and the last one
-    that is left sets it back, whatever the order of fits that run side by side.
+    Where the number of threads is one of the whole process, the last block that is left sets it back to what it was
+    before the first, whatever the order of fits that run side by side.
     """
-    global _inside
+    global _inside, _before
     with _guard:
-        shared = _is_shared()
-        if shared:
-            if not _inside:
-                _undo.enter_context(_limited())
-            _inside += 1
+        shared, own = _shared(), _numbers()
+        _before = _before if _inside else own
+        _inside += 1
+        _set([1] * len(own))
     try:
-        with nullcontext() if shared else _limited():
-            yield
+        yield
     finally:
-        if shared:
-            with _guard:
-                _inside -= 1
-                if not _inside:
-                    _undo.pop_all().close()
+        with _guard:
+            _inside -= 1
+            rest = _before if not _inside else [1] * len(own)
+            _set([first if common else mine for common, first, mine in zip(shared, rest, own)])
