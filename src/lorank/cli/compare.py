@@ -6,17 +6,22 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import read_table
+from lorank.cli.inputs import habits_of, read_table
 from lorank.cli.method_options import SetOption, methods_of
 from lorank.cli.options import (
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
+    NaOption,
     RowOption,
     SeedOption,
+    SheetOption,
     TableArgument,
     ThreadsOption,
     ValueOption,
@@ -44,6 +49,11 @@ def compare(
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit several methods and compare their errors on the same held-out entries.
@@ -59,7 +69,8 @@ def compare(
     import lorank
 
     chosen = methods_of(methods, assignments)
-    observations, _ = read_table(table, row, col, value, delimiter, header, duplicates)
+    habits = habits_of(encoding, decimal, na, comment)
+    observations, _ = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
     with ProgressBar("Comparing") as bar:
         comparison = lorank.compare(
             observations,

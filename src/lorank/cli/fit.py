@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import read_table
+from lorank.cli.inputs import habits_of, read_table
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
     AddressOption,
@@ -16,17 +16,22 @@ from lorank.cli.options import (
     BackendOption,
     BiasesOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
     LamOption,
     MaxSecondsOption,
+    NaOption,
     OutOfCoreOption,
     RankOption,
     RowOption,
     SeedOption,
+    SheetOption,
     TableOrFolderArgument,
     ThreadsOption,
     ValueOption,
@@ -97,6 +102,11 @@ def fit(
     ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to a table and save it.
@@ -155,9 +165,10 @@ def fit(
     if runs.on_ray:
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    habits = habits_of(encoding, decimal, na, comment)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
     resumed = saved if saved.exists() else None
-    held_out = _read_validation(validation, columns, delimiter, header, duplicates)
+    held_out = _read_validation(validation, columns, delimiter, header, duplicates, habits)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
         follow = FitProgress(model, bar, lambda: _say_resumed(resumed), chosen.samples)
         try:
@@ -183,7 +194,12 @@ def _say_resumed(checkpoint: Path | None) -> None:
 
 
 def _read_validation(
-    given: str | None, columns: tuple[str, ...] | None, delimiter: str | None, header: bool | None, duplicates: str
+    given: str | None,
+    columns: tuple[str, ...] | None,
+    delimiter: str | None,
+    header: bool | None,
+    duplicates: str,
+    habits: Any,
 ) -> Any:
     """None, a share, or the observations of another file laid out as the first."""
     if given is None:
@@ -192,7 +208,7 @@ def _read_validation(
         float(given)
     except ValueError:
         names = columns or (None, None, None)
-        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
+        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates, habits)[0]
     return _share(given)
 
 

@@ -30,6 +30,13 @@ HeaderOption = Annotated[
         "--header/--no-header", help="Whether the first line names the columns; without names they are 1, 2, ..."
     ),
 ]
+EncodingOption = Annotated[str, typer.Option(help="Encoding of a text file, such as latin-1 or utf-16.")]
+DecimalOption = Annotated[str, typer.Option(help="What stands before decimals in a text file: . or ,")]
+NaOption = Annotated[
+    str | None, typer.Option("--na", help="Words for a missing value, with commas between them, such as -999,?")
+]
+CommentOption = Annotated[str, typer.Option(help="Lines of a text file that begin with this are left out.")]
+SheetOption = Annotated[str | None, typer.Option(help="Sheet of an Excel file; the first one if not given.")]
 ClipOption = Annotated[bool, typer.Option("--clip", help="Limit predictions to the range of the training values.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads; all cores if not given.")]

@@ -8,16 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import bytes_of, pair_columns
+from lorank.cli.inputs import bytes_of, habits_of, pair_columns
 from lorank.cli.options import (
     ClipOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
     ModelArgument,
+    NaOption,
     OutputOption,
     RowOption,
+    SheetOption,
 )
 from lorank.cli.terminal import answering
 from lorank.progress import ProgressBar
@@ -47,6 +52,11 @@ def predict(
     ] = Unseen.bias,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the values at (row, column) pairs."""
@@ -59,31 +69,36 @@ def predict(
     from lorank.tables import parquet
     from lorank.tables import reading as tables
     from lorank.tables.names import as_model_spells, spelled
+    from lorank.tables.translation import translated
 
     fitted = lorank.load(model)
-    names = pair_columns(pairs, fitted, row, col, delimiter, header)
-    lines = 0
-    kinds: list[str] = []
-    with ProgressBar(f"Predicting {pairs.name}", bytes_of(pairs)) as bar, answering(output, as_json) as append:
-        for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
-            given = [spelled(distinct) for distinct, _ in sides]
-            kinds = kinds or [_kind(part) for part in given]
-            # A column of the answer has one type: once text, always text.
-            given = [part.astype(str) if kind == "U" != _kind(part) else part for part, kind in zip(given, kinds)]
-            if (
-                output is not None
-                and output.suffix.lower() in parquet.SUFFIXES
-                and kinds != [_kind(part) for part in given]
-            ):
-                raise InputError(f"Some ids in {pairs} are numbers and some are not; write the answer to a .csv file.")
-            own = [as_model_spells(part, ids) for part, ids in zip(given, (fitted.row_ids, fitted.col_ids))]
-            pairs_of_block = [part[which] for part, (_, which) in zip(own, sides)]
-            found = fitted.predict(*pairs_of_block, interval=interval, clip=clip, unseen=unseen.value)
-            columns = {name: part[which] for name, part, (_, which) in zip(names, given, sides)}
-            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))})
-            lines += sides[0][1].size
-        if not lines:
-            raise InputError(f"{pairs} has a header and no lines.")
+    with translated(pairs, habits_of(encoding, decimal, na, comment), delimiter, sheet) as plain:
+        names = pair_columns(plain, fitted, row, col, delimiter, header)
+        delimiter = tables.find_delimiter(plain, delimiter, names)
+        lines = 0
+        kinds: list[str] = []
+        with ProgressBar(f"Predicting {pairs.name}", bytes_of(plain)) as bar, answering(output, as_json) as append:
+            for *sides, _ in tables.blocks(plain, *names, None, delimiter, header, bar.advance):
+                given = [spelled(distinct) for distinct, _ in sides]
+                kinds = kinds or [_kind(part) for part in given]
+                # A column of the answer has one type: once text, always text.
+                given = [part.astype(str) if kind == "U" != _kind(part) else part for part, kind in zip(given, kinds)]
+                if (
+                    output is not None
+                    and output.suffix.lower() in parquet.SUFFIXES
+                    and kinds != [_kind(part) for part in given]
+                ):
+                    raise InputError(
+                        f"Some ids in {pairs} are numbers and some are not; write the answer to a .csv file."
+                    )
+                own = [as_model_spells(part, ids) for part, ids in zip(given, (fitted.row_ids, fitted.col_ids))]
+                pairs_of_block = [part[which] for part, (_, which) in zip(own, sides)]
+                found = fitted.predict(*pairs_of_block, interval=interval, clip=clip, unseen=unseen.value)
+                columns = {name: part[which] for name, part, (_, which) in zip(names, given, sides)}
+                append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))})
+                lines += sides[0][1].size
+            if not lines:
+                raise InputError(f"{pairs} has a header and no lines.")
 
 
 def _kind(ids: Any) -> str:

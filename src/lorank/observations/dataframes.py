@@ -57,6 +57,10 @@ def read_columns(frame: Any, row: str, col: str, value: str, weight: str | None 
     for name in numeric:
         if not table[name].dtype.is_numeric():
             raise InputError(f"Column {name!r} is not numeric ({table[name].dtype}); values must be numbers.")
+    for name in (row, col):
+        if table[name].is_null().any():
+            line = table[name].is_null().to_list().index(True)
+            raise InputError(f"Column {name!r} has no id in line {line}, counted from 0; give one or drop the line.")
     return table[row].to_numpy(), table[col].to_numpy(), *(_floats(table[name]) for name in numeric)
 
 
