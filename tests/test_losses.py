@@ -7,16 +7,19 @@ from scipy.special import expit
 import lorank
 from lorank.datasets import synthetic
 from lorank.errors import InputError
-from lorank.losses import Huber, Logistic, Squared, find
+from lorank.losses import Huber, Logistic, Ordinal, Squared, find
 from lorank.problems import Problem
 from lorank.regularizers import FactoredNNFN, FactoredNuclear
 
-losses = pytest.mark.parametrize("loss", [Squared(), Huber(), Huber(delta=0.3), Logistic()], ids=repr)
+ORDINAL = Ordinal(levels=(1, 2, 4, 5), cuts=(-1.3, 0.2, 0.9), scale=0.8)
+losses = pytest.mark.parametrize("loss", [Squared(), Huber(), Huber(delta=0.3), Logistic(), ORDINAL], ids=repr)
 
 
 def pairs(loss, seed=0):
     rng = np.random.default_rng(seed)
     x = 3 * rng.standard_normal(200)
+    if isinstance(loss, Ordinal):
+        return x, rng.choice(loss.levels, 200)
     return x, rng.choice([-1.0, 1.0], 200) if isinstance(loss, Logistic) else rng.standard_normal(200)
 
 
@@ -47,6 +50,8 @@ def test_curvature_bounds_the_loss_above(loss):
 def test_gradient_by_the_factors(loss, transposed):
     truth = synthetic(m=12, n=9, rank=2, density=0.4, seed=1).train
     seen = truth.with_values(np.sign(truth.values)) if isinstance(loss, Logistic) else truth
+    if isinstance(loss, Ordinal):  # with cuts that follow the factors
+        seen, loss = truth.with_values(np.clip(np.round(truth.values), -2, 2)), Ordinal()
     problem = Problem(seen, FactoredNuclear(lam=0.1), 2, (0.2, 0.3), n_jobs=1, pointwise=loss)
     factors = problem.random_start(0)
     view = factors.transposed() if transposed else factors

@@ -224,8 +224,8 @@ class TestLevels:
         levels = self.fit(max_iter=20)[1]
         with pytest.raises(InputError, match="at most 50 levels"):
             MatrixCompletion("bpmf", 2, loss="ordinal").fit(small_table()[0])
-        with pytest.raises(InputError, match="use method='bpmf'"):
-            MatrixCompletion("nnfn", 2, lam=1.0, loss="ordinal").fit(levels)
+        with pytest.raises(InputError, match="Ordinal needs a factored method such as 'nnfn'"):
+            MatrixCompletion("nuclear", 2, lam=1.0, loss="ordinal").fit(levels)
         with pytest.raises(InputError, match="squared loss and the ordinal one"):
             MatrixCompletion("bpmf", 2, loss="huber").fit(levels)
         with pytest.raises(InputError, match="loss='ordinal'"):

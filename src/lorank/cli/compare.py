@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import habits_of, read_table
+from lorank.cli.inputs import habits_of, read_table, sides_of
 from lorank.cli.method_options import SetOption, methods_of
 from lorank.cli.options import (
+    ColFeaturesOption,
     ColOption,
     CommentOption,
     DecimalOption,
@@ -19,6 +20,7 @@ from lorank.cli.options import (
     HeaderOption,
     JsonOption,
     NaOption,
+    RowFeaturesOption,
     RowOption,
     SeedOption,
     SheetOption,
@@ -44,6 +46,8 @@ def compare(
     max_seconds: Annotated[float, typer.Option(help="Time for the search of each method.")] = 60.0,
     test: Annotated[float, typer.Option(min=0.01, max=0.7, help="Fraction of the entries to test on.")] = 0.2,
     biases: Annotated[bool, typer.Option(help="Fit an offset of each row and column.")] = False,
+    row_features: RowFeaturesOption = None,
+    col_features: ColFeaturesOption = None,
     duplicates: DuplicatesOption = Duplicates.error,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
@@ -70,7 +74,8 @@ def compare(
 
     chosen = methods_of(methods, assignments)
     habits = habits_of(encoding, decimal, na, comment)
-    observations, _ = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
+    sides = sides_of(observations, columns, row_features, col_features)
     with ProgressBar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
@@ -82,6 +87,7 @@ def compare(
             seed=seed,
             biases=biases,
             n_jobs=threads,
+            **sides,
             on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
         )
     with answering(None, as_json) as append:

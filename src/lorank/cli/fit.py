@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import habits_of, read_table
+from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
     AddressOption,
     Backend,
     BackendOption,
     BiasesOption,
+    ColFeaturesOption,
     ColOption,
     CommentOption,
     DecimalOption,
@@ -29,6 +30,7 @@ from lorank.cli.options import (
     NaOption,
     OutOfCoreOption,
     RankOption,
+    RowFeaturesOption,
     RowOption,
     SeedOption,
     SheetOption,
@@ -69,6 +71,8 @@ def fit(
     lam: LamOption = "auto",
     theta: ThetaOption = None,
     biases: BiasesOption = "auto",
+    row_features: RowFeaturesOption = None,
+    col_features: ColFeaturesOption = None,
     validation: Annotated[
         str | None,
         typer.Option(
@@ -149,12 +153,14 @@ def fit(
         _check_folder(output)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
+        if row_features is not None or col_features is not None:
+            raise typer.BadParameter("features do not go with a folder yet; read it as one table.")
         _fit_folder(
             table,
             output,
             (row, col, value),
             model,
-            None if validation is None else _share(validation),
+            None if validation is None else share_of(validation),
             runs.options(threads),
             saved,
             keep_checkpoint=checkpoint is not None,
@@ -167,8 +173,9 @@ def fit(
     check_command(model)
     habits = habits_of(encoding, decimal, na, comment)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
+    model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
-    held_out = _read_validation(validation, columns, delimiter, header, duplicates, habits)
+    held_out = read_validation(validation, columns, delimiter, header, duplicates, habits)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
         follow = FitProgress(model, bar, lambda: _say_resumed(resumed), chosen.samples)
         try:
@@ -191,35 +198,6 @@ def fit(
 def _say_resumed(checkpoint: Path | None) -> None:
     if checkpoint is not None:
         say(f"Going on from {checkpoint}.")
-
-
-def _read_validation(
-    given: str | None,
-    columns: tuple[str, ...] | None,
-    delimiter: str | None,
-    header: bool | None,
-    duplicates: str,
-    habits: Any,
-) -> Any:
-    """None, a share, or the observations of another file laid out as the first."""
-    if given is None:
-        return None
-    try:
-        float(given)
-    except ValueError:
-        names = columns or (None, None, None)
-        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates, habits)[0]
-    return _share(given)
-
-
-def _share(given: str) -> float:
-    try:
-        share = float(given)
-    except ValueError:
-        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
-    if not 0 < share < 1:
-        raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
-    return share
 
 
 def _without_search(method: str, params: dict[str, Any]) -> None:

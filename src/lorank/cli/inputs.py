@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from lorank.cli.terminal import say
 from lorank.errors import InputError
@@ -53,6 +55,36 @@ def read_table(
     return observations, columns
 
 
+def read_validation(
+    given: str | None,
+    columns: tuple[str, ...] | None,
+    delimiter: str | None,
+    header: bool | None,
+    duplicates: str,
+    habits: Habits,
+) -> Observations | float | None:
+    """None, a share, or the observations of another file laid out as the first."""
+    if given is None:
+        return None
+    try:
+        float(given)
+    except ValueError:
+        names = columns or (None, None, None)
+        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates, habits)[0]
+    return share_of(given)
+
+
+def share_of(given: str) -> float:
+    """A share between 0 and 1."""
+    try:
+        share = float(given)
+    except ValueError:
+        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
+    if not 0 < share < 1:
+        raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
+    return share
+
+
 def habits_of(encoding: str, decimal: str, na: str | None, comment: str) -> Habits:
     """How a text file is written, from the options."""
     from lorank.tables import Habits
@@ -64,6 +96,21 @@ def habits_of(encoding: str, decimal: str, na: str | None, comment: str) -> Habi
 def bytes_of(path: Path) -> int | None:
     """The size of a file, for a progress bar; None of a pipe, whose size is not known."""
     return path.stat().st_size if path.is_file() else None
+
+
+def sides_of(
+    observations: Observations, columns: tuple[str, ...] | None, row_features: Path | None, col_features: Path | None
+) -> dict[str, Any]:
+    """Features of rows and columns as arguments of an estimator, from tables that are named; else nothing."""
+    from lorank.tables.side_tables import read_features
+
+    sides: dict[str, Any] = {}
+    given = ((row_features, observations.row_ids), (col_features, observations.col_ids))
+    for number, (path, ids) in enumerate(given):
+        if path is not None:
+            wanted = None if columns is None else columns[number]
+            sides[("row_side", "col_side")[number]] = read_features(path, own=ids, wanted=wanted)
+    return sides
 
 
 def pair_columns(

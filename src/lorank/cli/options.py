@@ -72,6 +72,14 @@ BiasesOption = Annotated[str, typer.Option(help="Fit an offset of each row and c
 DuplicatesOption = Annotated[
     Duplicates, typer.Option(help="What to do with a (row, column) pair that is given more than once.")
 ]
+RowFeaturesOption = Annotated[
+    Path | None,
+    typer.Option(help="Table of what is known of each row: ids in its first column or in one that is named as --row."),
+]
+ColFeaturesOption = Annotated[
+    Path | None,
+    typer.Option(help="The same for columns; numbers and categories. Ids that are only here can be predicted too."),
+]
 MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop the fit after this many seconds.")]
 BackendOption = Annotated[str, typer.Option(help="local, or ray: worker processes on this machine or on a cluster.")]
 OutOfCoreOption = Annotated[

@@ -56,6 +56,9 @@ def compare(
     tol: float = 1e-4,
     biases: bool = False,
     n_jobs: int | None = None,
+    row_side: Any = None,
+    col_side: Any = None,
+    features: str | None = None,
     on_trial: OnTrial | None = None,
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
@@ -75,7 +78,7 @@ def compare(
     budget : seconds for each method's search
     validation, test : parts of the entries that are held out
     seed : of the splits and the starts
-    tol, biases, n_jobs : as for MatrixCompletion
+    tol, biases, n_jobs, row_side, col_side, features : as for MatrixCompletion
     on_trial : function of (done, expected), optional
         Called after each fit.
 
@@ -97,7 +100,8 @@ def compare(
     usable = [rank for rank in ranks if rank <= min(rest.shape)]
     if not usable:
         raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {rest.shape[0]} x {rest.shape[1]}.")
-    common = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
+    common: dict[str, Any] = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
+    common |= {"row_side": row_side, "col_side": col_side, "features": features}
     # A method without a weight has a fit for each rank.
     expected = [trials if method.tunes else len(usable) for method in chosen]
     rows = []

@@ -50,8 +50,9 @@ class MatrixCompletion(ModelEstimator):
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
         of their own. None takes the method's own; a method without it refuses it.
     loss : "squared", "huber", "logistic", "ordinal", or a Loss
-        Of an entry, for the factored methods (ordinal is for "bpmf": values on a scale of few levels, whose
-        probabilities `predict_proba` gives); `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
+        Ordinal, which "bpmf" takes too, is for values on a scale of few levels: `predict` gives expected levels, and
+        `predict_proba` the probability of each.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
         `scipy.special.expit(x)` is the probability of the class 1.
     solver : str or object
@@ -79,9 +80,10 @@ class MatrixCompletion(ModelEstimator):
         before or in one that is started here. The same bits come out.
     n_workers : int or None
         Worker processes of a backend other than "local", each with n_jobs threads (one if that is None); None for two.
-    row_side, col_side : array, sparse matrix, DataFrame, Features, GraphLaplacian or KernelPrior, optional
+    row_side, col_side : array, sparse matrix, DataFrame, Features, GraphLaplacian or KernelPrior, or several, optional
         What is known of rows or columns beside their entries: features (a line for each; a DataFrame with an index goes
-        by the ids of the data), a graph, or a kernel, by which lines never observed are predicted.
+        by the ids of the data, and ids that only it knows are predicted too), a graph, or a kernel. Of several in a
+        list features stand side by side, graphs are added, and a kernel stands alone.
     graph_weight : float
         Multiplies graphs and kernels.
     features : "implicit" or None
@@ -288,8 +290,13 @@ class MatrixCompletion(ModelEstimator):
         model = Model(
             result=result,
             setting=setting,
-            # Features in the order of the data's lines.
-            params={**self.get_params(deep=False), "row_side": asked.row_side, "col_side": asked.col_side},
+            # Features in the order of the data's lines, and a loss with what it learnt.
+            params={
+                **self.get_params(deep=False),
+                "row_side": asked.row_side,
+                "col_side": asked.col_side,
+                "loss": self.loss if result.loss is None else result.loss,
+            },
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,

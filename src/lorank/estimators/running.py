@@ -67,7 +67,7 @@ def build_problem(
     """
     rank = max(setting.rank, 1)  # offsets alone have one factor, of zeros
     check_rank(rank, observations.shape)
-    loss = losses.find(asked.loss)
+    loss = losses.find(asked.loss).fresh()
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
     sides = [
@@ -151,7 +151,11 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
-    return replace(result, features=feature_maps(problem, result)) if problem.featured else result
+    if problem.featured:
+        result = replace(result, features=feature_maps(problem, result))
+    if problem.pointwise.learns and result.posterior is None:
+        result = replace(result, loss=problem.loss_at(result.factors))
+    return result
 
 
 def find_backend(name: str) -> Backend:

@@ -14,6 +14,7 @@ from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
 from lorank.side_information import Features, GraphLaplacian
 from lorank.side_information.base import several
+from lorank.side_information.features import features_of
 from lorank.side_information.new_lines import FeatureMap, ids_of, with_rows
 from lorank.solvers import Result
 
@@ -67,7 +68,7 @@ def feature_maps(problem: Problem, result: Result) -> tuple[FeatureMap | None, F
     """What the fitted model keeps of features of rows and of columns."""
     maps: list[FeatureMap | None] = []
     for side, transposed in ((problem.row_side, False), (problem.col_side, True)):
-        features = next((part for part in several(side) if isinstance(part, Features)), None)
+        features = features_of(side)
         factors = result.factors.transposed() if transposed else result.factors
         if features is None or not features.encodings:
             maps.append(None)

@@ -22,6 +22,7 @@ from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.probit import probit_terms
 from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
 
@@ -49,6 +50,7 @@ __all__ = [
     "line_sums",
     "multiply_lines",
     "predict_pairs",
+    "probit_terms",
     "solve_lines",
     "spread_pairs",
     "transpose",

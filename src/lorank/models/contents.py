@@ -16,6 +16,7 @@ from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.linalg.memory import check_memory
 from lorank.models.intervals import Calibration
+from lorank.models.levels import LevelPredictor
 from lorank.models.packing import checked_lines
 from lorank.models.setting import Setting
 from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
@@ -98,12 +99,15 @@ class Contents:
     @property
     def levels(self) -> Array | None:
         """The values of an ordinal scale that the model was fitted to; None otherwise."""
-        return None if self.posterior is None else self.posterior.levels
+        return getattr(self.predictor, "levels", None)
 
     @property
-    def predictor(self) -> Factors | Posterior:
-        """What predicts values: the factors, or the posterior where expected levels are not linear in them."""
-        return self.factors if self.posterior is None or self.levels is None else self.posterior
+    def predictor(self) -> Factors | Posterior | LevelPredictor:
+        """What predicts values: the factors, or what knows expected levels, which are not linear in them."""
+        if self.posterior is not None:
+            return self.factors if self.posterior.levels is None else self.posterior
+        loss = self.params.get("loss")
+        return LevelPredictor(self.factors, loss) if isinstance(loss, losses.Ordinal) and loss.levels else self.factors
 
     @property
     def shape(self) -> tuple[int, int]:

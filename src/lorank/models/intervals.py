@@ -27,6 +27,7 @@ import numpy as np
 from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg import Factors
+from lorank.models.levels import LevelPredictor
 from lorank.observations import Observations
 from lorank.solvers import Posterior
 from lorank.types import Array
@@ -112,10 +113,11 @@ def bounds(
     rows: Array,
     cols: Array,
     level: float,
-    posterior: Posterior | None,
+    posterior: Posterior | LevelPredictor | None,
     calibration: Calibration | None,
 ) -> tuple[Array, Array]:
-    """Ends of the interval around each prediction: by the posterior if there is one, or else by the calibration."""
+    """Ends of the interval around each prediction: by the posterior or the levels' probabilities if there are any, or
+    else by the calibration."""
     if not 0 < level < 1:
         raise InputError(f"An interval's level lies between 0 and 1, as 0.9 does; got {level!r}.")
     if posterior is not None:

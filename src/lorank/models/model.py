@@ -18,7 +18,9 @@ from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
 from lorank.models import folding, intervals, model_file, recommending, shards
 from lorank.models.contents import Contents, contents_of
+from lorank.models.levels import LevelPredictor
 from lorank.observations import observe
+from lorank.solvers import Posterior
 from lorank.types import Array
 
 UNSEEN = ("error", "bias")
@@ -89,9 +91,10 @@ class Model(Contents):
 
         Of a model that was fitted with loss="ordinal".
         """
-        if self.levels is None or self.posterior is None:
-            raise InputError("Probabilities of levels need a fit with method='bpmf' and loss='ordinal'.")
-        return self.posterior.probabilities(*self._positions(rows, cols, "error"), Workers(self.n_jobs))
+        predictor = self.predictor
+        if not isinstance(predictor, (Posterior, LevelPredictor)):
+            raise InputError("Probabilities of levels need a fit with loss='ordinal'.")
+        return predictor.probabilities(*self._positions(rows, cols, "error"), Workers(self.n_jobs))
 
     def predict_std(self, rows: npt.ArrayLike, cols: npt.ArrayLike, noise: bool = False) -> Array:
         """Posterior standard deviation of these entries; with noise, of values that would be observed there.
@@ -252,6 +255,8 @@ class Model(Contents):
             parts = ((known.left, left[new]), (known.right, right[new]))
             row_bias, col_bias = (_bias(side, known.k, index) if known.biased else 0.0 for side, index in parts)
             predicted[new] = rest + row_bias + col_bias
+            if isinstance(factors, LevelPredictor) and known.biased:
+                predicted[new] = factors.loss.predicted(predicted[new])
         workers.close()
         return predicted
 
@@ -260,7 +265,8 @@ class Model(Contents):
             raise InputError(
                 "There are no intervals for classes: the logistic loss predicts their probability already."
             )
-        return intervals.bounds(predicted, left, right, level, self.posterior, self.calibration)
+        known = self.predictor if isinstance(self.predictor, LevelPredictor) else self.posterior
+        return intervals.bounds(predicted, left, right, level, known, self.calibration)
 
 
 def _bias(padded: Array, k: int, index: Array) -> Array:

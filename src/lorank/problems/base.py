@@ -21,14 +21,14 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad
 from lorank.linalg.blas import one_blas_thread
-from lorank.losses import SQUARED, Loss
+from lorank.losses import SQUARED, Loss, Ordinal
 from lorank.observations import Lines, Observations
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.problems.unobserved import Unobserved, frequency_shares
 from lorank.regularizers import Factored, SpectralValue
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import Added, Whitened, several
-from lorank.side_information.features import Directions, FeaturePrior
+from lorank.side_information.features import Directions, FeaturePrior, features_of
 from lorank.types import Array
 
 P = TypeVar("P", bound="BaseProblem")
@@ -59,10 +59,12 @@ class BaseProblem:
     unobserved: Unobserved | None = None
     frequency_power: float = 0.0
     workers: kernels.Workers = field(init=False, repr=False, compare=False)
+    # Factors, and the loss that was learnt there.
+    _learnt: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, size, what in zip((self.row_side, self.col_side), self.observations.shape, ("rows", "columns")):
-            features = _features(side)
+            features = features_of(side)
             if features is not None and features.size != size:
                 raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
         if self.coupled and (self.biased or not self.squared):
@@ -195,16 +197,33 @@ class BaseProblem:
         seen = self.observations
         x = factors.predict(seen.rows, seen.cols, self.workers)
         if self.unobserved is None:
-            return self.pointwise.value(x, seen.values, *_given(seen.weights))
+            return self.loss_at(factors).value(x, seen.values, *_given(seen.weights))
         lines = self.unobserved.beyond(seen.by_row)
         grams = self.gram(factors.left, factors.k), self.gram(factors.right, factors.k)
         beyond = self.pointwise.value(x, lines.values, lines.weights)
         return beyond + self.unobserved.all_entries(factors, *grams) - self.unobserved.constant(seen)
 
+    def loss_at(self, factors: Factors) -> Loss:
+        """The loss with what it learns from the data where entries are predicted by these factors: cuts of a scale.
+
+        Those that fit best belong to the loss: F is its least value over them, a function of the factors alone.
+        """
+        loss = self.pointwise
+        if not isinstance(loss, Ordinal) or not loss.learns:
+            return loss
+        seen, at = self.observations, (factors.left, factors.right, factors.offset)
+        # Asked again at the same point, by the next half-step.
+        if not (self._learnt and all(old is new for old, new in zip(self._learnt, at))):
+            x = factors.predict(seen.rows, seen.cols, self.workers)
+            self._learnt[:] = [*at, loss.learnt(x, seen.values, seen.weights, self.workers)]
+        learnt: Loss = self._learnt[-1]
+        return learnt
+
     def error(self, factors: Factors, held_out: Observations) -> float:
         """The error on other observations: root mean square, or what the loss says instead."""
         x = factors.predict(held_out.rows, held_out.cols, self.workers)
-        return self.pointwise.error(x, held_out.values, *_given(held_out.weights))
+        loss = self.loss_at(factors)
+        return loss.error(loss.predicted(x), held_out.values, *_given(held_out.weights))
 
     # Biases.
 
@@ -248,11 +267,9 @@ class BaseProblem:
         return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
 
     def _middle(self, bias: Array, transposed: bool) -> tuple[float, float]:
-        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1: without features how many biases there are, and their mean."""
-        if self.features(transposed) is None:
-            return len(bias), float(bias.mean(dtype=np.float64))
-        ones = self.deviations(np.ones((len(bias), 1), bias.dtype), transposed)[:, 0].astype(np.float64)
-        return float(ones.sum()), float(ones @ bias) / float(ones.sum())
+        """How many biases there are, and their mean; with features as `FeaturePrior.middle` has them."""
+        features = self.features(transposed)
+        return (len(bias), float(bias.mean(dtype=np.float64))) if features is None else features.middle(bias)
 
     # Side information.
 
@@ -264,27 +281,18 @@ class BaseProblem:
     @property
     def featured(self) -> bool:
         """Whether there are features of rows or of columns."""
-        return any(_features(side) is not None for side in (self.row_side, self.col_side))
+        return any(features_of(side) is not None for side in (self.row_side, self.col_side))
 
     @cached_property
     def _terms(self) -> tuple[Any, Any]:
-        rows, cols = (
-            None if other is None else other.bind(self.fractions(transposed))
-            for other, transposed in ((_other(self.row_side), False), (_other(self.col_side), True))
-        )
+        sides = _other(self.row_side), _other(self.col_side)
+        rows, cols = (None if side is None else side.bind(self.fractions(i == 1)) for i, side in enumerate(sides))
         return rows, cols
 
     def directions(self, transposed: bool) -> Directions | None:
         """Those of the features of the rows (columns when transposed), if there are any."""
-        return self._directions[transposed]
-
-    @cached_property
-    def _directions(self) -> tuple[Directions | None, Directions | None]:
-        rows, cols = (
-            None if features is None else features.directions(self.workers)
-            for features in (_features(self.row_side), _features(self.col_side))
-        )
-        return rows, cols
+        features = features_of(self.col_side if transposed else self.row_side)
+        return None if features is None else features.directions(self.workers)
 
     def features(self, transposed: bool) -> FeaturePrior | None:
         """Where features expect the rows (columns when transposed), if there are any."""
@@ -294,7 +302,7 @@ class BaseProblem:
     def _priors(self) -> tuple[FeaturePrior | None, FeaturePrior | None]:
         rows, cols = (
             None if features is None else features.prior(self.observations.dtype, self.workers)
-            for features in (_features(self.row_side), _features(self.col_side))
+            for features in (features_of(self.row_side), features_of(self.col_side))
         )
         return rows, cols
 
@@ -330,11 +338,6 @@ class BaseProblem:
             kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
         )
         return out.sum(axis=0, dtype=np.float64)[:k, :k]
-
-
-def _features(side: Side) -> Features | None:
-    """The features among what is known of a side."""
-    return next((part for part in several(side) if isinstance(part, Features)), None)
 
 
 def _other(side: Side) -> GraphLaplacian | KernelPrior | None:

@@ -126,7 +126,8 @@ class FactoredProblem(BaseProblem):
         if self.squared:
             return lines
         x = factors.predict(lines.expanded, lines.indices, self.workers)
-        slope = self.pointwise.derivative(x, lines.values) / x.dtype.type(self.pointwise.curvature)
+        loss = self.loss_at(factors.transposed() if transposed else factors)
+        slope = loss.derivative(x, lines.values) / x.dtype.type(loss.curvature)
         return replace(lines, values=x - slope)
 
     def _loss_of(self, factors: Factors, transposed: bool) -> float:

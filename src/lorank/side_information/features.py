@@ -34,6 +34,7 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
+from lorank.side_information.base import several
 from lorank.side_information.encoding import IMPLICIT, Encoding, FeatureTable, in_order, table_of
 from lorank.types import Array
 
@@ -75,6 +76,11 @@ class FeaturePrior:
         Z = U.T @ W.astype(U.dtype, copy=False)
         Z *= self.gain.astype(U.dtype)[:, None]
         return np.asarray(U @ Z)
+
+    def middle(self, a: Array) -> tuple[float, float]:
+        """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1 of numbers a (lines,): how many they count for, and their mean."""
+        ones = 1 - self.expected(np.ones((len(a), 1), a.dtype))[:, 0].astype(np.float64)
+        return float(ones.sum()), float(ones @ a) / float(ones.sum())
 
     def explained(self, W: Array) -> Array:
         """W^T M = W^T W - W^T C^-1 W (p, p), in float64."""
@@ -167,6 +173,11 @@ class Features:
         U, squares = _exact(F) if exact else _leading(F, DIRECTIONS, workers or kernels.Workers())
         keep = squares > 1e-7 * squares.max(initial=1e-300)
         return Directions(np.ascontiguousarray(U[:, keep], np.float32), squares[keep])
+
+
+def features_of(side: Any) -> Features | None:
+    """The features among what is known of one side."""
+    return next((part for part in several(side) if isinstance(part, Features)), None)
 
 
 def _sides(observations: Observations) -> tuple[tuple[Any, int], tuple[Any, int]]:

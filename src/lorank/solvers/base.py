@@ -9,7 +9,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.linalg import Factors, padded_width
-from lorank.losses import SQUARED, Loss, Ordinal
+from lorank.losses import SQUARED, Loss
 from lorank.observations import Observations
 from lorank.side_information.base import several, suits
 from lorank.solvers.posterior import Posterior
@@ -80,8 +80,6 @@ class Solver(ABC):
 
     def check_loss(self, loss: Loss) -> None:
         """Refuse a loss that this solver does not take."""
-        if isinstance(loss, Ordinal):
-            raise InputError(f"The solver {type(self).__name__} does not take loss='ordinal'; use method='bpmf'.")
         if not (self.any_loss or loss == SQUARED):
             raise InputError(
                 f"The solver {type(self).__name__} is for the squared loss; "

@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 
 from lorank.linalg import Factors
+from lorank.losses import Loss
 from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers.posterior import Posterior
 from lorank.types import Array
@@ -59,7 +60,8 @@ class Result:
 
     A sampler's result has a `posterior` too. Its `factors` are the posterior mean, as wide as all draws together, and
     its `objective`, like that column of its history, is the root mean squared residual of a draw on the training
-    entries. `features` say where rows and columns that are not there yet are expected.
+    entries. `features` say where rows and columns that are not there yet are expected, `loss` is
+    the loss with what it learnt from the data, if it learns anything.
     """
 
     factors: Factors
@@ -71,6 +73,7 @@ class Result:
     history: History
     posterior: Posterior | None = None
     features: tuple[FeatureMap | None, FeatureMap | None] = (None, None)
+    loss: Loss | None = None
 
     @property
     def success(self) -> bool:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.tables.delimited import sniff
-from lorank.tables.names import position_of
+from lorank.observations.identifiers import Identifiers
+from lorank.side_information.encoding import FeatureTable
+from lorank.tables.delimited import MISSING, sniff
+from lorank.tables.names import as_model_spells, position_of, spelled
 from lorank.tables.parquet import SUFFIXES, open_parquet
 from lorank.types import Array
 
@@ -35,6 +37,40 @@ def read_side_table(
     if (counts > 1).any():
         raise InputError(f"{path} has the id {known[counts > 1].tolist()[0]!r} more than once; keep one line of it.")
     return {first: columns[first], **{name: columns[name] for name in names if name != first}}
+
+
+def read_features(
+    path: str | Path, ids: str | None = None, own: Identifiers | None = None, *, wanted: str | None = None
+) -> FeatureTable:
+    """Features of rows or columns from a table: numbers where all cells of a column are some or missing, or categories.
+
+    Parameters
+    ----------
+    ids : name of the column that holds the ids
+    own : the ids of the data, whose spelling is taken
+    wanted : the column of the ids if it is there, and else the first; for callers that only guess.
+    """
+    path = Path(path)
+    if ids is None and wanted is not None and wanted in read_columns(path):
+        ids = wanted
+    table = read_side_table(path, ids)
+    first, *rest = table
+    names = table[first].tolist()
+    spelled_ids = spelled(list(map(str, names))) if table[first].dtype.kind in "OU" else table[first]
+    return FeatureTable({name: _numbers_or_text(table[name]) for name in rest}, as_model_spells(spelled_ids, own))
+
+
+def _numbers_or_text(cells: Array) -> Array:
+    """Floats with NaN for what is missing, if all cells are numbers or missing and one is a number; else text."""
+    if cells.dtype.kind in "biuf":
+        return cells.astype(np.float64)
+    texts = np.array(["" if cell is None else str(cell) for cell in cells.tolist()], str)
+    missing = np.isin(texts, MISSING)
+    try:
+        numbers = np.where(missing, "nan", texts).astype(np.float64)
+    except ValueError:
+        return texts
+    return texts if missing.all() else numbers
 
 
 def read_columns(path: Path, delimiter: str | None = None, header: bool | None = None) -> dict[str, Array]:

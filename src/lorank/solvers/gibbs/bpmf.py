@@ -24,7 +24,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.linalg import Factors
-from lorank.losses import SQUARED, Loss, Ordinal
+from lorank.losses import MAX_LEVELS, SQUARED, Loss, Ordinal
 from lorank.observations import Observations
 from lorank.problems import BaseProblem
 from lorank.solvers.base import Solver
@@ -34,8 +34,6 @@ from lorank.solvers.posterior import Posterior
 
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
-# Levels of an ordinal scale at most.
-MAX_LEVELS = 50
 
 
 @dataclass(frozen=True)

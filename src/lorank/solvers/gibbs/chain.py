@@ -16,7 +16,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.linalg import Factors, pad
-from lorank.losses import Ordinal
+from lorank.losses import SQUARED, Ordinal
 from lorank.observations import Lines
 from lorank.problems import BaseProblem
 from lorank.problems.offsets import empirical_bayes_offsets
@@ -101,7 +101,8 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
         factors = Factors(padded[0], padded[1], k, biased, 0.0 if offsets is None else offsets.mu)
     else:
         factors = replace(factors, left=factors.left.astype(dtype), right=factors.right.astype(dtype))
-        variance = max(2 * problem.loss(factors) / observations.nnz, 1e-6 * scale)
+        x = factors.predict(observations.rows, observations.cols, problem.workers)
+        variance = max(2 * SQUARED.value(x, observations.values) / observations.nnz, 1e-6 * scale)
         deviations[:] = [side[:, : k + biased].std(axis=0) for side in (factors.left, factors.right)]
     precision = 1 / variance if noise is None else noise**-2
     prior = Prior(k, biased, scale)

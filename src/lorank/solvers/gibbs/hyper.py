@@ -27,6 +27,8 @@ from lorank.types import Array
 NU = 2.0
 # The mean of a factor would only say again what the offsets say; that of the offset counts as this much of a row.
 MEAN_ROWS = 1e-2
+# Of single precision, as a part of a variance.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Prior:
             squares, Z = self.features.squares, self.features.project(factor)
             lb = draw_lb(lb, Z - np.outer(self.ones, last.mu), last.Lambda, squares, rng)
             gain = squares / (squares + lb)
-            second = second - Z.T @ (gain[:, None] * Z)
+            # U is in single precision: where features say everything, what is left of a variance is its rounding.
+            second = second - Z.T @ (gain[:, None] * Z) + np.diag(ROUNDING * np.diag(second))
             total = total - Z.T @ (gain * self.ones)
             ones -= float(gain @ self.ones**2)
         weight = ones + MEAN_ROWS
