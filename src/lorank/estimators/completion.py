@@ -15,6 +15,7 @@ from lorank.estimators import ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.several import solve_all
 from lorank.estimators.sides import bind_sides
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
@@ -61,7 +62,8 @@ class MatrixCompletion(ModelEstimator):
         empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
-        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
+        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`. For "bpmf"
+        they are chains, drawn side by side on the threads that there are, and the message says whether they agree.
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -265,10 +267,7 @@ class MatrixCompletion(ModelEstimator):
         else:
             setting = asked.setting
         setting = running.for_data(asked, observations, setting)
-        results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
-        for more in range(1, self.n_fits):
-            results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
-        result = running.averaged(results)
+        result = solve_all(asked, observations, setting, factors, held_out, callbacks, saved, seed)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
         return self._finish(asked, observations, setting, result, calibration, trials)
