@@ -89,6 +89,8 @@ def complete(
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
     predicted from those around it, and the estimated error of each value is written as another variable. Or it holds a
     grid over times with gaps, such as clouds; cells that have no value at all are land, and stay missing.
+
+    Example: lorank complete table.csv -o filled.csv
     """
     given = assignments or lam != "auto" or theta is not None
     name = ("nnfn" if given else "bpmf") if method == "auto" else method

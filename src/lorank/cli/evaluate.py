@@ -54,7 +54,10 @@ def evaluate(
     sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k, recall@k."""
+    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k, recall@k.
+
+    Example: lorank evaluate model.lorank test.csv
+    """
     import numpy as np
 
     import lorank

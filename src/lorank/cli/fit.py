@@ -129,6 +129,8 @@ def fit(
 
     A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. Of its
     parameters only lam is tuned, by the held-out error along a path such as --lam 20,10,5.
+
+    Example: lorank fit ratings.csv --row user --col film --value stars -o model.lorank
     """
     runs = Backend.of(table, backend, out_of_core, workers, address, work_folder)
     chosen = method_of(method, assignments)
