@@ -23,7 +23,10 @@ def plot(
     variable: VariableOption = None,
     time: Annotated[str | None, typer.Option(help="Maps: the beginning of a date, such as 1998-07.")] = None,
 ) -> None:
-    """Draw the convergence, singular values, tuning and residuals of a model, or maps of a filled NetCDF file."""
+    """Draw the convergence, singular values, tuning and residuals of a model, or maps of a filled NetCDF file.
+
+    Example: lorank plot model.lorank -o model.png
+    """
     import lorank
     from lorank.files import kind_of, replacing
     from lorank.plots import draw_model
