@@ -108,8 +108,8 @@ def test_what_is_refused():
     with pytest.raises(InputError, match="features of 19 rows, and the data has 20"):
         MatrixCompletion("bpmf", 2, row_side=F[:19]).fit(seen)
     with pytest.raises(InputError, match="cannot take a Features"):
-        MatrixCompletion("nuclear", 2, row_side=F).fit(seen)
-    with pytest.raises(InputError, match="features must be 'implicit' or None"):
+        MatrixCompletion("nuclear", 2, 10.0, row_side=F).fit(seen)
+    with pytest.raises(InputError, match="features must be 'implicit', None or 'auto'"):
         MatrixCompletion("bpmf", 2, features="explicit").fit(seen)
     with pytest.raises(InputError, match="matrix of numbers"):
         MatrixCompletion("bpmf", 2, row_side=np.array(["a"] * 20)).fit(seen)

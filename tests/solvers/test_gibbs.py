@@ -388,7 +388,7 @@ class TestEstimator:
         with pytest.raises(InputError, match="method='bpmf'"):
             MatrixCompletion(rank=2, lam=0.3).fit(X).predict_std([0], [0])
         with pytest.raises(InputError, match="cannot be fitted by a BPMF"):
-            MatrixCompletion(rank=2, solver=BPMF()).fit(X)
+            MatrixCompletion("nnfn", rank=2, lam=10.0, solver=BPMF()).fit(X)
         start = MatrixCompletion(rank=2, lam=0.3).fit(X)
         with pytest.raises(InputError, match="start has rank"):
             MatrixCompletion(method="bpmf", rank=3).fit(X, start=start)

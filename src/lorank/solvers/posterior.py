@@ -222,6 +222,15 @@ class Posterior:
         variances = self.noise.left[:, s] * np.float32(self.draws), self.noise.right[:, s]
         return Factors.of(left[:, :k], right[:, :k], *biases), *variances
 
+    def part(self, first: int, last: int) -> Posterior:
+        """The posterior of the draws from first to last (not included) alone; its summary is that of all."""
+        share, at = np.float32(self.draws / (last - first)), slice(first * self.width, last * self.width)
+        mean = Factors.of(self.mean.left[:, at] * share, self.mean.right[:, at])
+        noise = Factors.of(self.noise.left[:, first:last] * share, self.noise.right[:, first:last])
+        cuts = None if self.cuts is None else self.cuts[first:last]
+        deviations = pad(self.deviations[:, at])
+        return replace(self, mean=mean, deviations=deviations, draws=last - first, noise=noise, cuts=cuts)
+
     def std(self, rows: Array, cols: Array, noise: bool = False, workers: kernels.Workers | None = None) -> Array:
         """Posterior standard deviation of entries; with `noise`, that of a value observed there."""
         if noise and self.levels is not None:

@@ -35,6 +35,10 @@ from lorank.solvers.posterior import Posterior
 
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
+# Of a short chain that is compared with others: burn-in, draws, and the Monte Carlo error at which it ends.
+TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE = 8, 24, 5e-3
+# The part of the tolerance that is asked for by an effort.
+EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
 # Draws that are kept at most and at least, and the bytes that are to be enough for them.
 KEPT, BUDGET = (64, 8), 512 * 10**6
 
@@ -101,6 +105,16 @@ class BPMF(Solver):
         if max_iter <= burn_in:
             raise InputError(f"{max_iter} sweeps leave no draw after a burn-in of {burn_in}; ask for more sweeps.")
         return replace(self, burn_in=burn_in)
+
+    def with_effort(self, effort: str) -> BPMF:
+        """With a tolerance that goes with it."""
+        return replace(self, tolerance=self.tolerance * EFFORT[effort])
+
+    def for_trial(self) -> tuple[BPMF, int]:
+        """A short chain all of whose draws are kept."""
+        tolerance = max(self.tolerance, TRIAL_TOLERANCE)
+        short = replace(self, burn_in=TRIAL_BURN_IN, kept=TRIAL_DRAWS, tolerance=tolerance)
+        return short, TRIAL_BURN_IN + TRIAL_DRAWS
 
     def init(self, problem: BaseProblem, start: Factors | None, seed: int | None) -> Chain:
         rank, biases, shape = problem.rank, problem.biased, problem.observations.shape
