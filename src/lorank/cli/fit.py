@@ -20,6 +20,7 @@ from lorank.cli.options import (
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    GoalOption,
     HeaderOption,
     JsonOption,
     LamOption,
@@ -32,6 +33,7 @@ from lorank.cli.options import (
     TableOrFolderArgument,
     ThreadsOption,
     ValueOption,
+    WeightOption,
     WorkersOption,
     WorkFolderOption,
     check_command,
@@ -60,6 +62,8 @@ def fit(
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
+    weight: WeightOption = None,
+    goal: GoalOption = "auto",
     method: MethodOption = "nnfn",
     assignments: SetOption = None,
     rank: RankOption = "auto",
@@ -125,6 +129,7 @@ def fit(
         "max_seconds": max_seconds,
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
+        "goal": goal,
     }
     saved = checkpoint or Path(f"{output}.checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
@@ -161,7 +166,10 @@ def fit(
     if runs.on_ray:
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, weight)
+    if goal == "auto" and columns is not None and len(columns) == 2:
+        say("There are no values, so that preferences are learnt to make lists of: --goal ranking.")
+        model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
     held_out = _read_validation(validation, columns, delimiter, header, duplicates)
@@ -198,7 +206,7 @@ def _read_validation(
     try:
         float(given)
     except ValueError:
-        names = columns or (None, None, None)
+        names = (*(columns or ()), None, None, None)
         return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
     return _share(given)
 
@@ -241,8 +249,11 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 
 
 def _errors(model: Model) -> dict[str, float]:
-    errors = {"training_rmse": model.training_error}
     held_out = model.held_out_error()
+    if model.setting.grades is not None and held_out is not None:
+        say(model.result.message)
+        return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
+    errors = {"training_rmse": model.training_error}
     if held_out is not None:
         errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
     return errors
@@ -274,7 +285,7 @@ def _fit_folder(
     files = parquet.parquet_files(table)
     present = parquet.column_names(files[0])
     names = tables.choose_columns(present, *columns, Path(files[0]), say)
-    if names is None:
+    if names is None or names[2] is None:
         raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
     parameters = _without_auto(wanted.get_params(), validation)
     states = (checkpoint, Path(f"{checkpoint}.path"))

@@ -22,6 +22,7 @@ def read_table(
     delimiter: str | None,
     header: bool | None,
     duplicates: str = "error",
+    weight: str | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """Observations of a file, with a progress bar, and a sentence about each guess."""
     from lorank.tables import reading as tables
@@ -32,6 +33,7 @@ def read_table(
             row,
             col,
             value,
+            weight=weight,
             delimiter=delimiter,
             header=header,
             duplicates=duplicates,
