@@ -30,7 +30,7 @@ def test_two_columns_are_clicks(run, clicks):
     assert facts["entries"] == clicks
     assert 0 < facts["held_out_ndcg@10"] < 1
     model = lorank.load("m.lorank")
-    assert model.observations.values[0] == 2  # the pair that was there twice
+    assert sorted(set(model.observations.values)) == [1, 2]  # one pair was there twice
     assert run("recommend", "m.lorank", "--row", "u1", "-n", "3")[0] == 0
 
 

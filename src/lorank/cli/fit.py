@@ -121,7 +121,9 @@ def fit(
     params = {
         "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
-        "lam": _numbers(lam) if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
+        "lam": [number_or_auto(part, "--lam", float) for part in lam.split(",")]
+        if runs.in_parts and "," in lam
+        else number_or_auto(lam, "--lam", float),
         "theta": theta_for(chosen, theta),
         "biases": yes_no_auto(biases),
         "random_state": seed,
@@ -168,7 +170,7 @@ def fit(
     check_command(model)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, weight)
     if goal == "auto" and columns is not None and len(columns) == 2:
-        say("There are no values, so that preferences are learnt to make lists of: --goal ranking.")
+        say("There are no values, so preferences are learnt: --goal ranking.")
         model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
@@ -257,10 +259,6 @@ def _errors(model: Model) -> dict[str, float]:
     if held_out is not None:
         errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
     return errors
-
-
-def _numbers(text: str) -> list[float]:
-    return [number_or_auto(part, "--lam", float) for part in text.split(",")]
 
 
 def _fit_folder(
