@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.cli.inputs import read_table, sides_of
-from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
+from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
 from lorank.cli.options import (
     AddressOption,
     Backend,
@@ -20,10 +20,13 @@ from lorank.cli.options import (
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    EffortOption,
+    FeaturesOption,
     GoalOption,
     HeaderOption,
     JsonOption,
     LamOption,
+    LossOption,
     MaxSecondsOption,
     OutOfCoreOption,
     RankOption,
@@ -39,7 +42,7 @@ from lorank.cli.options import (
     check_command,
     yes_no_auto,
 )
-from lorank.cli.terminal import answer, noting_interrupts, say
+from lorank.cli.terminal import answer, noting_interrupts, say, tried
 from lorank.errors import InputError
 from lorank.files import size_of
 from lorank.progress import ProgressBar
@@ -64,7 +67,7 @@ def fit(
     value: ValueOption = None,
     weight: WeightOption = None,
     goal: GoalOption = "auto",
-    method: MethodOption = "nnfn",
+    method: MethodOption = "auto",
     assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
@@ -72,6 +75,9 @@ def fit(
     biases: BiasesOption = "auto",
     row_features: RowFeaturesOption = None,
     col_features: ColFeaturesOption = None,
+    features: FeaturesOption = "auto",
+    loss: LossOption = "auto",
+    effort: EffortOption = "balanced",
     validation: Annotated[
         str | None,
         typer.Option(
@@ -110,8 +116,10 @@ def fit(
     """Fit a model to a table and save it.
 
     A long table has a row id, a column id and a value on each line (--row, --col, --value); a wide table is the matrix
-    itself, with missing cells. Parameters that are auto are chosen by the error on a tenth of the entries, which is
-    held out; the model is then fitted to all entries.
+    itself, with missing cells. Nothing else needs to be said: the method and its parameters are chosen by the error on
+    a tenth of the entries, which is held out; the model is then fitted to all entries. What was tried is printed, and
+    kept in the model. --effort says how much time that may take. With --lam nothing is searched: what is not given is
+    then the method's own.
 
     A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. Of its
     parameters only lam is tuned, by the held-out error along a path such as --lam 20,10,5.
@@ -121,11 +129,12 @@ def fit(
     params = {
         "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
-        "lam": [number_or_auto(part, "--lam", float) for part in lam.split(",")]
-        if runs.in_parts and "," in lam
-        else number_or_auto(lam, "--lam", float),
-        "theta": theta_for(chosen, theta),
+        "lam": _numbers(lam) if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
+        "theta": number_or_auto(theta or "auto", "--theta", float),
         "biases": yes_no_auto(biases),
+        "features": None if features == "none" else features,
+        "loss": loss,
+        "effort": effort,
         "random_state": seed,
         "n_jobs": threads,
         "max_seconds": max_seconds,
@@ -136,16 +145,14 @@ def fit(
     saved = checkpoint or Path(f"{output}.checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
-    if chosen.samples:
-        _without_search(method, params)
     from lorank.estimators import MatrixCompletion
     from lorank.estimators.progress import FitProgress
     from lorank.files import check_writable
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
-    check_writable(saved)
     check_writable(output, folder=runs.in_parts)
+    check_writable(saved)
     if runs.in_parts:
         _check_folder(output)
         if duplicates != Duplicates.error:
@@ -170,13 +177,12 @@ def fit(
     check_command(model)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, weight)
     if goal == "auto" and columns is not None and len(columns) == 2:
-        say("There are no values, so preferences are learnt: --goal ranking.")
         model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
     held_out = _read_validation(validation, columns, delimiter, header, duplicates)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
-        follow = FitProgress(model, bar, lambda: _say_resumed(resumed), chosen.samples)
+        follow = FitProgress(model, bar, lambda: _say_resumed(resumed))
         try:
             model.fit(observations, validation=held_out, callbacks=[follow], checkpoint=saved, on_trial=follow.trial)
         except KeyboardInterrupt:
@@ -191,7 +197,7 @@ def fit(
     fitted.save(output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
-    answer({**_facts(fitted, output), **_errors(fitted)}, as_json)
+    answer({**_facts(fitted, output), **_errors(fitted), **tried(fitted, as_json)}, as_json)
 
 
 def _say_resumed(checkpoint: Path | None) -> None:
@@ -223,19 +229,10 @@ def _share(given: str) -> float:
     return share
 
 
-def _without_search(method: str, params: dict[str, Any]) -> None:
-    """What the sampler takes where a parameter is auto: it draws its own weights, and does not mind a rank too high."""
-    usual = {"rank": 10, "biases": True, "lam": 1.0}
-    params |= {name: value for name, value in usual.items() if params[name] == "auto"}
-    given = "it has rank 10 and biases unless they are given"
-    say(f"Nothing is searched for {method}, which draws its own weights; {given}.")
-
-
 def _facts(model: Model, output: Path) -> dict[str, Any]:
     from lorank import registry
 
-    m, n = model.shape
-    result = model.result
+    (m, n), result = model.shape, model.result
     return {
         "model": str(output),
         "bytes": size_of(output),
@@ -243,7 +240,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
         "columns": n,
         "entries": model.entries,
         "method": str(registry.find(model.params["method"])),
-        **model.setting.facts(),
+        **model.facts(),
         "status": result.status.name.lower(),
         "iterations": result.n_iter,
         "seconds": result.seconds,
@@ -253,12 +250,16 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 def _errors(model: Model) -> dict[str, float]:
     held_out = model.held_out_error()
     if model.setting.grades is not None and held_out is not None:
-        say(model.result.message)
+        say(f"Lists were the goal (--goal ranking). {model.result.message}")
         return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
     errors = {"training_rmse": model.training_error}
     if held_out is not None:
         errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
     return errors
+
+
+def _numbers(text: str) -> list[float]:
+    return [number_or_auto(part, "--lam", float) for part in text.split(",")]
 
 
 def _fit_folder(
@@ -336,7 +337,7 @@ def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:
     if guesses:
         say(f"Of a folder only lam is tuned: taking {' and '.join(guesses)}.")
     return {
-        "method": params["method"],
+        "method": "nnfn" if params["method"] == "auto" else params["method"],
         "rank": rank,
         "lam": lam,
         "theta": None if params["theta"] == "auto" else params["theta"],

@@ -72,6 +72,11 @@ TableOrFolderArgument = Annotated[
 RankOption = Annotated[str, typer.Option(help="Rank of the factors, or auto.")]
 LamOption = Annotated[str, typer.Option(help="Weight of the regularizer, or auto.")]
 BiasesOption = Annotated[str, typer.Option(help="Fit an offset of each row and column: yes, no or auto.")]
+FeaturesOption = Annotated[
+    str, typer.Option(help="implicit: who rated what, as features of rows and columns; none; or auto.")
+]
+LossOption = Annotated[str, typer.Option(help="squared, huber, logistic, ordinal, or auto.")]
+EffortOption = Annotated[str, typer.Option(help="Time to spend on the choice of a model: fast, balanced or best.")]
 DuplicatesOption = Annotated[
     Duplicates, typer.Option(help="What to do with a (row, column) pair that is given more than once.")
 ]
@@ -83,7 +88,9 @@ ColFeaturesOption = Annotated[
     Path | None,
     typer.Option(help="The same for columns; numbers and categories. Ids that are only here can be predicted too."),
 ]
-MaxSecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop the fit after this many seconds.")]
+MaxSecondsOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Stop after this many seconds, of which the search may take half.")
+]
 BackendOption = Annotated[str, typer.Option(help="local, or ray: worker processes on this machine or on a cluster.")]
 OutOfCoreOption = Annotated[
     bool, typer.Option("--out-of-core", help="For parquet files larger than memory: keep blocks of entries on disk.")
@@ -110,6 +117,10 @@ NormalisationOption = Annotated[
         help="NetCDF: normalisation: auto, departures, anomalies, roots, anomalies-trend, zscore-rows, centred-rows, "
         "zscore, zscore-columns or none."
     ),
+]
+MaskOption = Annotated[
+    str,
+    typer.Option(help="Grids: which cells to fill: measured (those with any value), all, or a variable of the file."),
 ]
 CovariateOption = Annotated[
     list[str] | None,

@@ -32,6 +32,17 @@ def answer(facts: Mapping[str, Any], as_json: bool) -> None:
         print(f"{printable(name.replace('_', ' ')):{width}}  {_readable(value)}")
 
 
+def tried(model: Any, as_json: bool) -> dict[str, Any]:
+    """What a search tried, a line for each kind of model; on a terminal as a table on standard error."""
+    from lorank.tuning.trials import Trials
+
+    kinds = Trials.from_rows(model.trials).candidates
+    if as_json or not kinds.rows:
+        return {"candidates": list(kinds.rows)} if kinds.rows else {}
+    say(str(kinds))
+    return {}
+
+
 def plain(value: Any) -> Any:
     """A value as JSON knows it; a number that is not finite becomes null."""
     if hasattr(value, "tolist"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,19 +12,20 @@ from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import ranking_goal, running
+from lorank.estimators import choosing, ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.parameters import OWN, SIDES, Parameters
+from lorank.estimators.several import solve_all
 from lorank.estimators.sides import bind_sides
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
-from lorank.models.folding import refuse_mean, updated
+from lorank.models.folding import refuse_mean
 from lorank.models.intervals import Calibration, calibrate
+from lorank.models.updating import grown, told
 from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import parts_of, setting_of
-from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
 
@@ -60,7 +62,8 @@ class MatrixCompletion(ModelEstimator):
         empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
-        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
+        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`. For "bpmf"
+        they are chains, drawn side by side on the threads that there are, and the message says whether they agree.
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -128,13 +131,13 @@ class MatrixCompletion(ModelEstimator):
 
     def __init__(
         self,
-        method: Any = "nnfn",
-        rank: int | str = 10,
-        lam: float | str = 10.0,
-        theta: float | str | None = None,
-        loss: str | losses.Loss = "squared",
+        method: Any = "auto",
+        rank: int | str = "auto",
+        lam: float | str = "auto",
+        theta: float | str | None = "auto",
+        loss: str | losses.Loss = "auto",
         solver: Any = "auto",
-        biases: bool | str = False,
+        biases: bool | str = "auto",
         n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -148,7 +151,8 @@ class MatrixCompletion(ModelEstimator):
         row_side: Any = None,
         col_side: Any = None,
         graph_weight: float = 1.0,
-        features: str | None = None,
+        features: str | None = "auto",
+        effort: str = "balanced",
         goal: str = "auto",
         metric: str = "ndcg@10",
         unobserved_weight: float | None = None,
@@ -176,6 +180,7 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.effort = effort
         self.goal = goal
         self.metric = metric
         self.unobserved_weight = unobserved_weight
@@ -235,10 +240,10 @@ class MatrixCompletion(ModelEstimator):
             raise InputError(
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
+        began = time.perf_counter()
         asked = self._asked()
         asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
-        if self.rank != AUTO:
-            check_rank(int(self.rank), observations.shape)
+        asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -253,7 +258,7 @@ class MatrixCompletion(ModelEstimator):
         factors = None if start is None else contents_of(start).result.summary
         if asked.automatic:
             parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
-            tuned = running.tune(asked, parts, seed, saved, on_trial)
+            asked, tuned = choosing.tune(asked, parts, seed, saved, on_trial)
             train, part = parts[0]
             setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
@@ -261,36 +266,37 @@ class MatrixCompletion(ModelEstimator):
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
                 return self._finish(asked, train, setting, tuned.result, calibration, trials)
+            if running.build_solver(asked).samples:  # a chain starts anew, and knows its own intervals
+                factors, calibration = None, None
+            asked = asked.within(time.perf_counter() - began)
         else:
             setting = asked.setting
         setting = running.for_data(asked, observations, setting)
-        results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
-        for more in range(1, self.n_fits):
-            results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
-        result = running.averaged(results)
+        result = solve_all(asked, observations, setting, factors, held_out, callbacks, saved, seed)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
         return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
-        """Take in more observations of known rows and columns, and solve again from where the model stands.
+        """Take in more observations, also of new rows and columns, and solve again from where the model stands.
 
-        X is as for `fit`; a value for an entry that was observed before replaces it. Rows or columns that are new are
-        refused: `fold_in` serves them, or a new fit. What was chosen by "auto" stays, and so do the intervals.
+        X is as for `fit`; a value for an entry that was observed before replaces it. Rows and columns that are new come
+        after those of the model. What was chosen by "auto" stays, and so do the intervals.
         """
         if not hasattr(self, "model_"):
             return self.fit(X)
         model = self.model_
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
-        if model.observations is None:
-            raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
-        observations = updated(model.observations, observe(X).aligned_to(model.observations))
+        more = grown(model, observe(X))
+        observations = more.observations
         # Features as the model has them, in the order of its lines.
-        asked = replace(self._asked(), row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
+        asked = self._asked().chosen(model.params)
+        asked = replace(asked, row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
         setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
-        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
-        return self._finish(asked, observations, setting, result, model.calibration, trials)
+        result = running.solve(asked, observations, setting, more.start, seed=0)
+        self._finish(asked, observations, setting, result, more.calibration, trials)
+        return self._keep(replace(self.model_, **told(model, observations.shape)))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
@@ -304,18 +310,15 @@ class MatrixCompletion(ModelEstimator):
         calibration: Calibration | None,
         trials: Trials,
     ) -> MatrixCompletion:
-        """Keep the model that came of a fit."""
-        values = observations.values
+        """Keep the model that came of a fit, with what was chosen, features in the order of the data's lines, and a
+        loss with what it learnt."""
+        values, asked = observations.values, asked.chosen({})
+        params = {**self.get_params(deep=False), **{name: getattr(asked, name) for name in (*OWN, *SIDES)}}
+        params |= {} if result.loss is None else {"loss": result.loss}
         model = Model(
             result=result,
             setting=setting,
-            # Features in the order of the data's lines, and a loss with what it learnt.
-            params={
-                **self.get_params(deep=False),
-                "row_side": asked.row_side,
-                "col_side": asked.col_side,
-                "loss": self.loss if result.loss is None else result.loss,
-            },
+            params=params,
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,

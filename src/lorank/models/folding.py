@@ -161,20 +161,6 @@ def _with_shares(problem: Problem, model: Contents, fitted: Factors, transposed:
     return problem, [trained.prior_gram(fitted), trained.prior_gram(fitted.transposed(), transposed=True)]
 
 
-def updated(older: Observations, newer: Observations) -> Observations:
-    """Both observations of one matrix together; where both have an entry, the newer value."""
-    n = older.shape[1]
-    cells, replaced = (part.rows.astype(np.int64) * n + part.cols for part in (older, newer))
-    kept = older.subset(~np.isin(cells, replaced))
-    rows, cols = np.concatenate([kept.rows, newer.rows]), np.concatenate([kept.cols, newer.cols])
-    values = np.concatenate([kept.values, newer.values.astype(older.dtype)])
-    weights = None
-    if kept.weights is not None or newer.weights is not None:
-        ones = (np.ones(part.nnz) if part.weights is None else part.weights for part in (kept, newer))
-        weights = np.concatenate(list(ones))
-    return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids, weights)
-
-
 def multiplier(regularizer: Any, frame: Frame) -> Array:
     """M such that the gradient of the regularizer by the balanced W is W M.
 
