@@ -38,6 +38,8 @@ STANDARD_ERRORS = 1.0
 
 # Held-out entries that are enough to compare kinds, and batches of draws that tell the Monte Carlo error of their mean.
 ENOUGH, BATCHES = 5000, 6
+# A difference below this part of the loss of the first and simplest trial is none: both have all there is to learn.
+RESOLUTION = 1e-6
 # How much time may be spent: what is tried beside the point estimate.
 EFFORTS = ("fast", "balanced", "best")
 
@@ -93,7 +95,9 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                     raise
                 return best
             if best is not None and math.isfinite(found.error):
-                gain, told = _difference(found, best, kind.tuned or not tuned[best.parameters[CANDIDATE]])
+                gain, told = _difference(
+                    found, best, kind.tuned or not tuned[best.parameters[CANDIDATE]], log.trials[0].error ** 2
+                )
                 found = log.remark(found, told)
                 best = found if gain > 0 else best
             compared.append(found)
@@ -104,15 +108,15 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
     return search.run(strategy)
 
 
-def _difference(fitted: Fitted, best: Fitted, tuned: bool) -> tuple[float, str]:
+def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> tuple[float, str]:
     """By how much a fit is better than the best one beyond noise, and a sentence about it.
 
-    `tuned` if it was tuned on the held-out entries, or if neither was.
+    `tuned` if it was tuned on the held-out entries, or if neither was; `simplest` is the loss of the first trial.
     """
     assert fitted.losses is not None
     assert best.losses is not None
     gain, error = paired(fitted.losses, best.losses)
-    margin = STANDARD_ERRORS * error if tuned else 0.0
+    margin = max(STANDARD_ERRORS * error if tuned else 0.0, RESOLUTION * simplest)
     # As a part of the root mean squared error: d(e^2) = 2 e de.
     scale = max(2 * float(best.losses.mean()), 1e-300)
     told = f"{abs(gain) / scale:.2%} +- {error / scale:.2%} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
