@@ -1,4 +1,4 @@
-"""Figures of models, searches and comparisons; they need matplotlib (`pip install 'lorank[plot]'`)."""
+"""Figures of models, searches, comparisons and maps; they need matplotlib (`pip install 'lorank[plot]'`)."""
 
 from lorank.plots.figures import (
     COLOURS,
@@ -11,6 +11,7 @@ from lorank.plots.figures import (
     figure,
     shrinkage_examples,
 )
+from lorank.plots.maps import map, save_map, write_page
 
 __all__ = [
     "COLOURS",
@@ -21,5 +22,8 @@ __all__ = [
     "draw_shrinkage",
     "draw_spectra",
     "figure",
+    "map",
+    "save_map",
     "shrinkage_examples",
+    "write_page",
 ]

@@ -124,12 +124,9 @@ class GridCompletion(BaseEstimator):
                     inner = tuple(slice(s.start - w.start, s.stop - w.start) for s, w in zip(here, wide))
                     x, predicted, deviation = (part[:, inner[0], inner[1]] for part in (x, predicted, deviation))
                     gaps = np.isnan(x)
+                    deviation = np.where(gaps.all(axis=0), np.nan, np.where(gaps, deviation, 0.0))
                     bar.advance(1)
-                    yield (
-                        *here,
-                        np.where(gaps, predicted, x),
-                        np.where(gaps, deviation, np.where(gaps.all(axis=0), np.nan, 0.0)),
-                    )
+                    yield *here, np.where(gaps, predicted, x), deviation
 
     def complete(self) -> tuple[Array, Array]:
         """The grid (n, y, x) with its gaps filled, and the deviation of the error of each value."""
