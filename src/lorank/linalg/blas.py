@@ -17,6 +17,8 @@ from threadpoolctl import ThreadpoolController
 _inside = 0
 _before: list[int] = []
 _guard = threading.Lock()
+# How many of them this thread is inside.
+_own = threading.local()
 
 
 @cache
@@ -38,9 +40,11 @@ def _set(numbers: list[int]) -> None:
 def _shared() -> list[bool]:
     """Which libraries have one number of threads for the whole process; others have one for each thread.
 
-    Found out by asking: even two builds of the same library differ.
+    Found out by asking: even two builds of the same library differ. A thread that has never set its number may have
+    that of the process, so that this one sets it first.
     """
     before, other = _numbers(), [number + 1 for number in _numbers()]
+    _set(before)
     thread = threading.Thread(target=_set, args=(other,))
     thread.start()
     thread.join()
@@ -58,14 +62,17 @@ def one_blas_thread() -> Iterator[None]:
     """
     global _inside, _before
     with _guard:
-        shared, own = _shared(), _numbers()
-        _before = _before if _inside else own
+        shared, numbers = _shared(), _numbers()
+        _before = _before if _inside else numbers
         _inside += 1
-        _set([1] * len(own))
+        _own.depth = getattr(_own, "depth", 0) + 1
+        one = [1] * len(numbers)
+        _set(one)
     try:
         yield
     finally:
         with _guard:
             _inside -= 1
-            rest = _before if not _inside else [1] * len(own)
-            _set([first if common else mine for common, first, mine in zip(shared, rest, own)])
+            _own.depth -= 1
+            of_process, of_thread = one if _inside else _before, one if _own.depth else _before
+            _set([first if common else mine for common, first, mine in zip(shared, of_process, of_thread)])
