@@ -40,8 +40,8 @@ class Candidate:
     ----------
     parameters : mapping
         By name: what the search chooses, whether it belongs to the method or is an option of the fit.
-    start : Factors or None
-        Where to start from; None for a fresh start.
+    start : tuple of Factors
+        Where to start from: the factors of each part of the data that a judge fits; empty for a fresh start.
     to_beat : float
         The error of the best so far: a trial that cannot come under it may be given up.
     seconds : float
@@ -49,19 +49,23 @@ class Candidate:
     """
 
     parameters: Mapping[str, Any]
-    start: Factors | None = None
+    start: tuple[Factors, ...] = ()
     to_beat: float = math.inf
     seconds: float = math.inf
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A judge's answer: the error where the candidate was not fitted, and the fit itself if it is of further use."""
+    """A judge's answer: the error where the candidate was not fitted, and the fit itself if it is of further use.
+
+    `others` are the factors of further parts of the data, for a judge that fits several.
+    """
 
     error: float
     result: Result | None = None
     status: TrialStatus = TrialStatus.FINISHED
     reason: str = ""
+    others: tuple[Factors, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class Search:
         return best
 
     def attempt(
-        self, parameters: Mapping[str, Any], start: Factors | None = None, rival: Fitted | None = None
+        self, parameters: Mapping[str, Any], start: tuple[Factors, ...] = (), rival: Fitted | None = None
     ) -> Fitted:
         """Try one candidate, from these factors, against the error of a rival."""
         fitted = self.log.saved(parameters) or self._fit(parameters, start, math.inf if rival is None else rival.error)
@@ -164,7 +168,7 @@ class Search:
             raise SearchOver
         return fitted
 
-    def _fit(self, parameters: Mapping[str, Any], start: Factors | None, to_beat: float) -> Fitted:
+    def _fit(self, parameters: Mapping[str, Any], start: tuple[Factors, ...], to_beat: float) -> Fitted:
         began = time.perf_counter()
         left = self._max_seconds - (began - self._started)
         if self.log.trials and left <= 0:
@@ -178,7 +182,8 @@ class Search:
         error = float(judged.error) if np.isfinite(judged.error) else math.inf
         sweeps = None if judged.result is None else judged.result.n_iter
         seconds = time.perf_counter() - began
-        return Fitted(Trial(dict(parameters), error, sweeps, seconds, judged.status, judged.reason), judged.result)
+        trial = Trial(dict(parameters), error, sweeps, seconds, judged.status, judged.reason)
+        return Fitted(trial, judged.result, judged.others)
 
 
 def error_of(

@@ -32,6 +32,8 @@ class Fitted:
 
     trial: Trial
     result: Result | None = None
+    # Factors of further parts of the data.
+    others: tuple[Factors, ...] = ()
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -46,6 +48,11 @@ class Fitted:
         """Of the fit, where its judge hands it on."""
         assert self.result is not None
         return self.result.factors
+
+    @property
+    def starts(self) -> tuple[Factors, ...]:
+        """Factors of every part of the data, where another fit of that part can start from."""
+        return (self.factors, *self.others)
 
 
 class TrialLog:
@@ -84,7 +91,7 @@ class TrialLog:
         index = len(self.trials)
         if self._checkpoint is None or index >= len(self._saved) or self._saved[index].parameters != parameters:
             return None
-        return Fitted(self._saved[index], _load(self._checkpoint, index))
+        return _load(self._checkpoint, index, self._saved[index])
 
     def add(self, fitted: Fitted) -> None:
         """A trial is done."""
@@ -121,7 +128,7 @@ class TrialLog:
             return None
         self.trials = list(self._saved)
         (index,) = map(int, self._checkpoint.carried["fits"])
-        return Fitted(self.trials[index], _load(self._checkpoint, index))
+        return _load(self._checkpoint, index, self.trials[index])
 
     def _store(self, checkpoint: Checkpoint, fits: list[Fitted | None]) -> None:
         """Give a checkpoint all trials, and the fits that are given."""
@@ -129,9 +136,9 @@ class TrialLog:
         checkpoint.arrays = {}
         for index, fitted in enumerate(fits):
             if fitted is not None and fitted.result is not None:
-                result, factors = fitted.result, fitted.factors
+                result = fitted.result
                 checkpoint.carried["fits"][str(index)] = {
-                    "factors": [factors.k, factors.biased, float(factors.offset)],
+                    "factors": [[part.k, part.biased, float(part.offset)] for part in fitted.starts],
                     "objective": float(result.objective),
                     "status": result.status.name,
                     "message": result.message,
@@ -139,14 +146,18 @@ class TrialLog:
                     "seconds": result.seconds,
                     "history": vars(result.history),
                 }
-                checkpoint.arrays |= {f"{index}.left": factors.left, f"{index}.right": factors.right}
+                for number, part in enumerate(fitted.starts):
+                    checkpoint.arrays |= {f"{index}.{number}.left": part.left, f"{index}.{number}.right": part.right}
 
 
-def _load(checkpoint: Checkpoint, index: int) -> Result:
-    """The fit of this trial as it was saved."""
+def _load(checkpoint: Checkpoint, index: int, trial: Trial) -> Fitted:
+    """A trial with its fit as it was saved."""
     if str(index) not in checkpoint.carried["fits"]:
-        return _NOT_SAVED
+        return Fitted(trial, _NOT_SAVED)
     about = dict(checkpoint.carried["fits"][str(index)])
-    arrays = checkpoint.arrays
-    factors = Factors(arrays[f"{index}.left"], arrays[f"{index}.right"], *about.pop("factors"))
-    return Result(factors, **about | {"status": Status[about["status"]], "history": History(**about["history"])})
+    first, *others = (
+        Factors(*(checkpoint.arrays[f"{index}.{number}.{side}"] for side in ("left", "right")), *rest)
+        for number, rest in enumerate(about.pop("factors"))
+    )
+    about |= {"status": Status[about["status"]], "history": History(**about["history"])}
+    return Fitted(trial, Result(first, **about), tuple(others))
