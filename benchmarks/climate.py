@@ -1,7 +1,8 @@
 """Stations that were never measured: every method on the same splits, and what a climate scientist would do instead.
 
-    python benchmarks/climate.py gas ushcn gaps speed picture --data ../shared/data
+    python benchmarks/climate.py stations grids gas ushcn gaps speed picture --data ../shared/data
 
+stations, grids   docs/climate.md: beside pykrige and DINEOF (`climate_stations`, `climate_grids`)
 gas      the paper's setting on the anomalies of 125 places x 144 months: 10/10/80% of the places train, validate, test
 ushcn    the same on 1218 stations x 1200 months of temperature anomalies, with the gaps that they have
 gaps     the same data, 30% of the stations never seen and 20% with a tenth of their months
@@ -24,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from climate_grids import grids
 from climate_speed import speed
+from climate_stations import stations
 from scipy.spatial.distance import cdist
 
 from lorank import MatrixCompletion, registry
@@ -318,12 +321,16 @@ def picture(measured: StationData, out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=("gas", "ushcn", "gaps", "speed", "picture"))
+    parser.add_argument("what", nargs="+", choices=("stations", "grids", "gas", "ushcn", "gaps", "speed", "picture"))
     parser.add_argument("--data", type=Path, default=os.environ.get("LORANK_DATA", Path("../shared/data")))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "climate.png")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    if "stations" in asked.what:
+        stations(Path(asked.data), asked.seeds)
+    if "grids" in asked.what:
+        grids(asked.seeds)
     if "gas" in asked.what:
         tasks = {name: Task(gas_anomalies(name, asked.data), 12) for name in ("CO2", "H2")}
         whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, table_6=True)

@@ -4,6 +4,11 @@ import csv
 import io
 import json
 
+import numpy as np
+import pytest
+
+import lorank
+
 
 def listed(run, *words):
     code, out, err = run("recommend", "model.lorank", "--row", "user-0042", *words)
@@ -43,3 +48,72 @@ def test_what_filters_refuse(run, fails, model, tmp_path):
     assert "should have one column" in fails(*words, "--allow", "three.csv")
     assert "cannot go together" in fails(*words, "--deny", "two.csv", "--deny", "film-002")
     assert "Unknown column 'film-999'" in fails(*words, "--allow", "film-999")
+
+
+def test_new_people_get_lists(run, fails, model, tmp_path):
+    (tmp_path / "new.csv").write_text("user,film,stars\nana,film-001,5\nana,film-002,1\nben,film-001,2\n")
+    code, out, err = run("fold-in", "model.lorank", "new.csv", "-n", "2", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [line["user"] for line in found] == ["ana", "ana", "ben", "ben"]
+    assert not {"film-001", "film-002"} & {line["film"] for line in found if line["user"] == "ana"}
+    (tmp_path / "odd.csv").write_text("user,film,stars\nana,film-999,5\nana,film-001,4\n")
+    assert "Unknown column 'film-999'" in fails("fold-in", "model.lorank", "odd.csv")
+
+
+def test_a_model_takes_in_new_entries_rows_and_columns(run, model, tmp_path):
+    (tmp_path / "today.csv").write_text("user,film,stars\nana,film-001,5\nana,brand new,4\nuser-0042,brand new,5\n")
+    before = (tmp_path / "model.lorank").read_bytes()
+    code, out, err = run("update", "model.lorank", "today.csv", "-o", "newer.lorank", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert (facts["new_rows"], facts["new_columns"]) == (1, 1)
+    assert (tmp_path / "model.lorank").read_bytes() == before
+    code, out, _ = run("recommend", "newer.lorank", "--row", "ana", "-n", "3", "--json")
+    assert code == 0
+    assert "brand new" not in out
+    assert run("update", "newer.lorank", "today.csv")[0] == 0  # in place; the same entries again
+
+
+def test_vectors_rank_as_predictions_do(run, fails, model, tmp_path):
+    loaded = lorank.load(tmp_path / "model.lorank")
+    for name in ("films.parquet", "films.npz", "films.usearch"):
+        if name.endswith("usearch"):
+            pytest.importorskip("usearch")
+        assert run("export", "model.lorank", "-o", name)[0] == 0
+    assert run("export", "model.lorank", "-o", "users.npz", "--rows")[0] == 0
+    films, users = np.load(tmp_path / "films.npz"), np.load(tmp_path / "users.npz")
+    scores = users["vectors"] @ films["vectors"].T
+    best = loaded.recommend(["user-0042"], 5, seen=True).cols.tolist()
+    at = users["ids"].tolist().index("user-0042")
+    assert films["ids"][np.argsort(-scores[at])[:5]].tolist() == best
+    if (tmp_path / "films.usearch").exists():
+        from usearch.index import Index
+
+        index, ids = Index.restore(str(tmp_path / "films.usearch")), np.load(tmp_path / "films.ids.npz")["ids"]
+        assert ids[index.search(users["vectors"][at], 5).keys].tolist() == best
+    assert "should end in" in fails("export", "model.lorank", "-o", "films.xyz")
+
+
+def test_versions(run):
+    code, out, _ = run("version", "--json")
+    assert code == 0
+    assert {"lorank", "numpy", "python"} <= set(json.loads(out))
+
+
+def test_a_page_of_a_model(run, model, tmp_path):
+    assert run("report", "model.lorank", "-o", "page.html")[0] == 0
+    assert "user-0042" in (tmp_path / "page.html").read_text()
+    assert run("report", "model.lorank", "-o", "page.txt")[0] == 2
+
+
+def test_unknown_ids_are_counted_and_flagged(run, model, tmp_path):
+    (tmp_path / "pairs.csv").write_text("user,film\nuser-0042,film-001\nnobody,film-001\nnobody,nothing\n")
+    code, out, err = run("predict", "model.lorank", "pairs.csv", "--flag-unknown")
+    assert code == 0
+    assert "2 of 3 pairs have an id that the model was not fitted on" in err
+    assert [line["unknown"] for line in csv.DictReader(io.StringIO(out))] == ["", "row", "row and column"]
+    (tmp_path / "known.csv").write_text("user,film\nuser-0042,film-001\n")
+    code, out, err = run("predict", "model.lorank", "known.csv")
+    assert "not fitted on" not in err
+    assert "unknown" not in out

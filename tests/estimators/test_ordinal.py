@@ -99,5 +99,9 @@ def test_few_levels_and_too_many():
     assert MatrixCompletion(rank=1, lam=1.0, loss="ordinal").fit(two).predict_proba([0], [0]).shape == (1, 2)
     constant = MatrixCompletion(rank=1, lam=1.0, loss="ordinal").fit(np.full((4, 3), 2.0))
     np.testing.assert_allclose(constant.predict([0, 1], [0, 2]), 2.0)
+    searched = {"rank": "auto", "lam": "auto", "theta": "auto", "biases": "auto", "random_state": 0}
+    for side in (None, np.arange(6.0).reshape(3, 2)):
+        tiny = MatrixCompletion("nnfn", **searched, loss="ordinal", row_side=side).fit(np.full((3, 2), 3.0))
+        np.testing.assert_allclose(tiny.complete(), 3.0)
     with pytest.raises(InputError, match="at most 50 levels"):
         MatrixCompletion(rank=1, lam=1.0, loss="ordinal").fit(np.random.default_rng(0).standard_normal((20, 20)))

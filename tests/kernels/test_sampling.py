@@ -7,27 +7,70 @@ from lorank.kernels import draw_lines
 from lorank.linalg import pad
 
 
-@pytest.mark.parametrize("biased", [False, True])
-def test_a_line_is_drawn_from_its_posterior(biased):
+@pytest.mark.parametrize(("biased", "weighted"), [(False, False), (True, False), (True, True)])
+def test_a_line_is_drawn_from_its_posterior(biased, weighted):
     """Many copies of one line: mean and covariance of the draws against the closed form, with weights."""
     rng = np.random.default_rng(0)
     k, n, copies, offset, size, c = 2, 5, 40000, 0.3 * biased, 0.7, 1.7
     p = k + biased
     H, b, d = rng.standard_normal((n, k)), rng.standard_normal(n) * biased, rng.gamma(3, 1 / 3, n)
+    omega = rng.gamma(2, 0.5, n) if weighted else None
+    v = d if omega is None else d * omega
     o, mu, A = rng.standard_normal(n), rng.standard_normal(p), rng.standard_normal((p, p))
     ridge = (A @ A.T + np.eye(p)) * size**2
     F = np.hstack([H, np.ones((n, 1))])[:, :p]
-    precision = (c * F.T @ np.diag(d) @ F + ridge) / size**2
-    expected = np.linalg.solve(precision, (c * F.T @ (d * (o - offset - b)) + ridge @ mu) / size**2)
+    precision = (c * F.T @ np.diag(v) @ F + ridge) / size**2
+    expected = np.linalg.solve(precision, (c * F.T @ (v * (o - offset - b)) + ridge @ mu) / size**2)
     pointers, indices = n * np.arange(copies + 1), np.tile(np.arange(n, dtype=np.int32), copies)
     right = pad(H, b if biased else None)
     mean, out, loss = np.zeros((copies, right.shape[1])), np.zeros((copies, right.shape[1])), np.empty(copies)
-    args = (pointers, indices, np.tile(o, copies), right, k, biased, offset, np.full(copies, c), np.sqrt(d), ridge)
-    args += (np.tile(ridge @ mu, (copies, 1)), size, np.uint64(3), 1)
+    weights = None if omega is None else np.tile(omega, copies)
+    args = (
+        pointers,
+        indices,
+        np.tile(o, copies),
+        weights,
+        right,
+        k,
+        biased,
+        offset,
+        np.full(copies, c),
+        np.sqrt(d),
+        ridge,
+    )
+    args += (np.tile(ridge @ mu, (copies, 1)), size, np.uint64(3), 1, 1)
     draw_lines(*args, mean, out, loss, 0, copies)
     np.testing.assert_allclose(mean[0, :p], expected, rtol=1e-9)
     draws = out[:, :p]
     np.testing.assert_allclose(np.cov(draws.T) @ precision, np.eye(p), atol=0.04)
     np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.02)
     residual = o - offset - b - F @ draws[7]
-    assert loss[7] == pytest.approx(residual @ (d * residual) / 2)
+    assert loss[7] == pytest.approx(residual @ (v * residual) / 2)
+
+
+@pytest.mark.parametrize("k", [7, 8, 19])
+def test_residuals_of_lines_of_any_rank(k):
+    rng = np.random.default_rng(k)
+    n = 100
+    H, b, o = rng.standard_normal((n, k)), rng.standard_normal(n), rng.standard_normal((2, n))
+    right = pad(H, b)
+    mean, out, loss = np.zeros((2, right.shape[1])), np.zeros((2, right.shape[1])), np.empty(2)
+    lines = (n * np.arange(3), np.tile(np.arange(n, dtype=np.int32), 2), o.ravel(), None, right, k, True, 0.5)
+    draw_lines(
+        *lines,
+        np.ones(2),
+        np.ones(n),
+        np.eye(k + 1),
+        np.zeros((2, k + 1)),
+        1.0,
+        np.uint64(0),
+        1,
+        1,
+        mean,
+        out,
+        loss,
+        0,
+        2,
+    )
+    residuals = o - 0.5 - b - out[:, k : k + 1] - out[:, :k] @ H.T
+    np.testing.assert_allclose(loss, (residuals**2).sum(axis=1) / 2)

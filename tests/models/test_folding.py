@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from lorank import InputError, MatrixCompletion, Observations
-from lorank.models.folding import updated
+from lorank.models.updating import updated
 from lorank.observations import observe
 
 
@@ -105,9 +105,34 @@ def test_partial_fit_starts_from_where_it_was(table):
     assert fresh.n_iter_ > 2
 
 
-def test_partial_fit_refuses_new_ids():
-    model = fit((["a", "a", "b"], ["x", "y", "x"], [1.0, 2.0, 3.0]), rank=1, tol=1e-3)
-    with pytest.raises(InputError, match="Unknown row 'c'"):
+def test_partial_fit_takes_in_new_rows_and_columns(table):
+    """By id: the same as a fit of everything at once; what is new comes last."""
+    holes, _ = table
+    m, n = holes.shape
+    names = np.array([f"r{i}" for i in range(m)]), np.array([f"c{j}" for j in range(n)])
+    rows, cols = np.nonzero(~np.isnan(holes))
+    first = (rows < m - 3) & (cols < n - 2)
+    parts = [(names[0][rows[part]], names[1][cols[part]], holes[rows[part], cols[part]]) for part in (first, ~first)]
+    model = fit(Observations.from_ids(*parts[0]))
+    titled = MatrixCompletion.from_model(model.model_.with_titles({"id": names[1][:2], "title": ["a", "b"]}))
+    titled.partial_fit(Observations.from_ids(*parts[1]))
+    assert titled.model_.shape == (m, n)
+    assert titled.model_.entries == rows.size
+    assert titled.model_.row_ids.values.tolist()[-3:] == names[0][-3:].tolist()
+    assert len(titled.model_.col_titles["title"]) == n
+    whole = fit(titled.observations_)
+    assert titled.result_.objective == pytest.approx(whole.result_.objective, rel=1e-4)
+    expected = whole.predict(names[0][rows], names[1][cols])
+    np.testing.assert_allclose(titled.predict(names[0][rows], names[1][cols]), expected, atol=0.02)
+
+
+def test_new_lines_have_intervals_and_positions_grow_too(table):
+    holes, _ = table
+    model = MatrixCompletion(rank=3, lam=0.5, random_state=0).fit(holes[:-2], validation=0.2)
+    model.partial_fit(holes)
+    assert model.model_.shape == holes.shape
+    assert np.isfinite(model.predict([len(holes) - 1], [0], interval=0.5)[2]).all()
+    with pytest.raises(InputError, match="both have row ids, or neither"):
         model.partial_fit((["c"], ["x"], [1.0]))
 
 

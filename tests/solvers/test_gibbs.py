@@ -153,6 +153,16 @@ def test_a_rank_too_high_does_no_harm_where_entries_are_few():
     assert errors[1] < 1.02 * errors[0]
 
 
+def test_no_direction_is_lost_at_the_start():
+    """At the true rank all directions are needed; one that vanished early would take hundreds of sweeps to return."""
+    train, X = cut_of_low_rank(seen=0.08)
+    errors = []
+    for seed in range(6):
+        model = MatrixCompletion("bpmf", 3, biases=True, max_iter=80, random_state=seed).fit(train)
+        errors.append(np.sqrt(np.mean((model.complete() - X)[np.isnan(train)] ** 2)))
+    assert max(errors) < 1.08 * min(errors)
+
+
 @pytest.mark.parametrize("features", [None, "implicit"])
 @pytest.mark.parametrize("loss", ["squared", "ordinal"])
 def test_everything_is_the_same_at_any_scale(features, loss):

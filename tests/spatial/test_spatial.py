@@ -199,7 +199,7 @@ def test_grids_are_stacked_and_unstacked():
     values = field + 0.01 * rng.standard_normal(field.shape)
     values[rng.random((5, 4)) < 0.3] = np.nan
     da = xr.DataArray(values, dims=("lat", "lon", "time"), coords={"lat": lat, "lon": lon, "time": np.arange(24)})
-    filled = spatial.complete(da, normalisation="zscore", **FIXED)
+    filled = spatial.complete(da, mask="all", normalisation="zscore", **FIXED)
     assert filled.dims == da.dims
     assert filled.lat.equals(da.lat)
     assert filled.estimated_error.shape == (5, 4, 24)

@@ -16,7 +16,9 @@ from lorank.cli import (
     complete,
     demo,
     evaluate,
+    export,
     fit,
+    fold_in,
     inspect,
     plot,
     predict,
@@ -26,6 +28,8 @@ from lorank.cli import (
     sample,
     serve,
     similar,
+    update,
+    version,
 )
 from lorank.cli.terminal import say
 from lorank.errors import InputError
@@ -33,7 +37,6 @@ from lorank.files import reading_once
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -93,8 +96,10 @@ def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: 
 
 for command in (
     fit.fit,
+    update.update,
     predict.predict,
     recommend.recommend,
+    fold_in.fold_in,
     similar.similar,
     complete.complete,
     evaluate.evaluate,
@@ -102,9 +107,11 @@ for command in (
     inspect.inspect,
     plot.plot,
     report.report,
+    export.export,
     serve.serve,
     sample.sample,
     reproduce.reproduce,
     demo.demo,
+    version.version,
 ):
     app.command()(_guarded(command))

@@ -17,6 +17,7 @@ from lorank.cli.options import (
     LamOption,
     LatOption,
     LonOption,
+    MaskOption,
     NormalisationOption,
     RankOption,
     SeedOption,
@@ -27,13 +28,15 @@ from lorank.cli.options import (
 from lorank.cli.terminal import answer, say
 from lorank.errors import InputError
 
-NETCDF = (".nc", ".nc4")
+NETCDF = (".nc", ".nc4", ".zarr")
 
 
 def complete(
     table: Annotated[
         Path,
-        typer.Argument(help="A wide table (delimited text or parquet), or a NetCDF file of series at locations."),
+        typer.Argument(
+            help="A wide table (delimited text or parquet), or a NetCDF file of series at locations or on a grid."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, in the same format.")],
     row: Annotated[str | None, typer.Option("--row", help="Column that holds the row ids, and no data.")] = None,
@@ -56,6 +59,7 @@ def complete(
     time: TimeOption = None,
     normalisation: NormalisationOption = "auto",
     covariate: CovariateOption = None,
+    mask: MaskOption = "measured",
     as_json: JsonOption = False,
 ) -> None:
     """Fill the missing cells of a table.
@@ -65,7 +69,8 @@ def complete(
     `lorank.LowRankImputer`, which chooses everything on cells that are held out.
 
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
-    predicted from those around it, and the estimated error of each value is written as another variable.
+    predicted from those around it, and the estimated error of each value is written as another variable. Or it holds a
+    grid over times with gaps, such as clouds; cells that have no value at all are land, and stay missing.
     """
     given = assignments or lam != "auto" or theta is not None
     name = ("nnfn" if given else "bpmf") if method == "auto" else method
@@ -83,7 +88,7 @@ def complete(
 
     if kind_of(table) in NETCDF:
         names: dict[str, Any] = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
-        names["covariates"] = covariate or ()
+        names |= {"covariates": covariate or (), "mask": mask}
         params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return

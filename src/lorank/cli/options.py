@@ -101,6 +101,10 @@ NormalisationOption = Annotated[
         "zscore, zscore-columns or none."
     ),
 ]
+MaskOption = Annotated[
+    str,
+    typer.Option(help="Grids: which cells to fill: measured (those with any value), all, or a variable of the file."),
+]
 CovariateOption = Annotated[
     list[str] | None,
     typer.Option("--covariate", help="NetCDF: a coordinate or variable known at every location, such as elevation."),

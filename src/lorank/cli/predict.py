@@ -19,7 +19,7 @@ from lorank.cli.options import (
     OutputOption,
     RowOption,
 )
-from lorank.cli.terminal import answering
+from lorank.cli.terminal import answering, say
 from lorank.progress import ProgressBar
 
 
@@ -45,11 +45,17 @@ def predict(
         Unseen,
         typer.Option(help="Ids that the model was not fitted on: predict from the biases, or stop with an error."),
     ] = Unseen.bias,
+    flag: Annotated[
+        bool, typer.Option("--flag-unknown", help="Add a column that says which ids the model was not fitted on.")
+    ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict the values at (row, column) pairs."""
+    """Predict the values at (row, column) pairs.
+
+    Example: lorank predict model.lorank pairs.csv --interval 0.9 -o predicted.csv
+    """
     if unseen not in ("bias", "error"):
         raise typer.BadParameter(f"give bias or error, not {unseen!r}.", param_hint="--unseen")
     import numpy as np
@@ -60,9 +66,10 @@ def predict(
     from lorank.tables import reading as tables
     from lorank.tables.names import as_model_spells, spelled
 
+    words = np.array(["", "row", "column", "row and column"])
     fitted = lorank.load(model)
     names = pair_columns(pairs, fitted, row, col, delimiter, header)
-    lines = 0
+    lines = unknown = 0
     kinds: list[str] = []
     with ProgressBar(f"Predicting {pairs.name}", bytes_of(pairs)) as bar, answering(output, as_json) as append:
         for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
@@ -80,10 +87,18 @@ def predict(
             pairs_of_block = [part[which] for part, (_, which) in zip(own, sides)]
             found = fitted.predict(*pairs_of_block, interval=interval, clip=clip, unseen=unseen.value)
             columns = {name: part[which] for name, part, (_, which) in zip(names, given, sides)}
-            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found)))})
+            new = [
+                (fitted.find(part, axis, refuse=False) < 0)[which]
+                for axis, (part, (_, which)) in enumerate(zip(own, sides))
+            ]
+            flags = {"unknown": words[new[0] + 2 * new[1]]} if flag else {}
+            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found))), **flags})
             lines += sides[0][1].size
+            unknown += int((new[0] | new[1]).sum())
         if not lines:
             raise InputError(f"{pairs} has a header and no lines.")
+    if unknown:
+        say(f"{unknown} of {lines} pairs have an id that the model was not fitted on: predicted from the offsets.")
 
 
 def _kind(ids: Any) -> str:

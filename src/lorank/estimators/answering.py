@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Ranking
+from lorank.observations import Lines, Observations
+from lorank.tuning.trials import Trials
 from lorank.types import Array
 
 
@@ -71,6 +75,25 @@ class ModelEstimator(BaseEstimator):
         """Write the model to a file or a folder of shards; see `Model.save`."""
         self._fitted().save(path, data=data, shards=shards)
 
+    def _keep(self, model: Model) -> Self:
+        """Keep a model, with its parts as attributes."""
+        factors, result = model.result.summary, model.result
+        self.model_ = model
+        self.setting_, self.result_, self.calibration_ = model.setting, result, model.calibration
+        self.observations_ = model.observations or _no_entries(model)
+        self.mean_, self.range_ = model.mean, model.range
+        self.factors_ = factors.W, factors.H
+        self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
+        self.singular_values_ = model.singular_values
+        self.rank_ = effective_rank(self.singular_values_)
+        self.history_ = result.history.arrays()
+        self.n_iter_ = result.n_iter
+        # None of an earlier fit, if nothing was tuned in this one.
+        self.__dict__.pop("tuning_", None)
+        if model.trials:
+            self.tuning_ = Trials.from_rows(model.trials)
+        return self
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
         return f"{text}\n{self.model_!r}" if hasattr(self, "model_") else text
@@ -87,3 +110,8 @@ class ModelEstimator(BaseEstimator):
     def _fitted_html(self) -> str:
         """What the fit found, below scikit-learn's diagram of the parameters."""
         return f"<p>{escape(repr(self.model_))}</p>" if hasattr(self, "model_") else ""
+
+
+def _no_entries(model: Model) -> Observations:
+    lines = Lines(np.zeros(model.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0, model.factors.dtype))
+    return Observations(model.shape, lines, model.row_ids, model.col_ids)

@@ -7,22 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import running
+from lorank.estimators import ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
 from lorank.estimators.parameters import Parameters, check_rank
 from lorank.estimators.sides import bind_sides
-from lorank.linalg.factors import effective_rank
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
-from lorank.models.folding import refuse_mean, updated
+from lorank.models.folding import refuse_mean
 from lorank.models.intervals import Calibration, calibrate
-from lorank.observations import Lines, Observations, observe
+from lorank.models.updating import grown, told
+from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.setting import AUTO
@@ -89,6 +88,15 @@ class MatrixCompletion(ModelEstimator):
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
+    goal : "values", "ranking" or "auto"
+        "ranking" fits preferences to make lists of, from clicks or ratings, and chooses what is not given by `metric`
+        on held-out entries; its predictions are preferences. "auto" does so where all values are the same.
+    metric : str
+        A measure of lists (ndcg, recall, precision, map, mrr) and their length.
+    unobserved_weight, unobserved_value : float
+        With a weight, every entry that was not observed is this value with this weight.
+    frequency_power : float, optional
+        The regularizer of a row or column grows with this power of the weight of its entries.
 
     Attributes
     ----------
@@ -142,6 +150,11 @@ class MatrixCompletion(ModelEstimator):
         col_side: Any = None,
         graph_weight: float = 1.0,
         features: str | None = None,
+        goal: str = "auto",
+        metric: str = "ndcg@10",
+        unobserved_weight: float | None = None,
+        unobserved_value: float = 0.0,
+        frequency_power: float | None = None,
     ) -> None:
         self.method = method
         self.rank = rank
@@ -164,6 +177,11 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.goal = goal
+        self.metric = metric
+        self.unobserved_weight = unobserved_weight
+        self.unobserved_value = unobserved_value
+        self.frequency_power = frequency_power
 
     @classmethod
     def from_model(cls, model: Model, **params: Any) -> MatrixCompletion:
@@ -225,6 +243,8 @@ class MatrixCompletion(ModelEstimator):
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if ranking_goal.applies(asked, observations):
+            return self._finish(*ranking_goal.fit(asked, observations, validation, seed, callbacks, on_trial))
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
@@ -254,24 +274,24 @@ class MatrixCompletion(ModelEstimator):
         return self._finish(asked, observations, setting, result, calibration, trials)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
-        """Take in more observations of known rows and columns, and solve again from where the model stands.
+        """Take in more observations, also of new rows and columns, and solve again from where the model stands.
 
-        X is as for `fit`; a value for an entry that was observed before replaces it. Rows or columns that are new are
-        refused: `fold_in` serves them, or a new fit. What was chosen by "auto" stays, and so do the intervals.
+        X is as for `fit`; a value for an entry that was observed before replaces it. Rows and columns that are new come
+        after those of the model. What was chosen by "auto" stays, and so do the intervals.
         """
         if not hasattr(self, "model_"):
             return self.fit(X)
         model = self.model_
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
-        if model.observations is None:
-            raise InputError("This model was saved without its data, so that more cannot be added to it; fit it again.")
-        observations = updated(model.observations, observe(X).aligned_to(model.observations))
+        more = grown(model, observe(X))
+        observations = more.observations
         # Features as the model has them, in the order of its lines.
         asked = replace(self._asked(), row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
         setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
-        result = running.solve(asked, observations, setting, model.result.summary, seed=0)
-        return self._finish(asked, observations, setting, result, model.calibration, trials)
+        result = running.solve(asked, observations, setting, more.start, seed=0)
+        self._finish(asked, observations, setting, result, more.calibration, trials)
+        return self._keep(replace(self.model_, **told(model, observations.shape)))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
@@ -308,29 +328,6 @@ class MatrixCompletion(ModelEstimator):
         )
         return self._keep(model)
 
-    def _keep(self, model: Model) -> MatrixCompletion:
-        factors, result = model.result.summary, model.result
-        self.model_ = model
-        self.setting_, self.result_, self.calibration_ = model.setting, result, model.calibration
-        self.observations_ = model.observations or _no_entries(model)
-        self.mean_, self.range_ = model.mean, model.range
-        self.factors_ = factors.W, factors.H
-        self.row_bias_, self.col_bias_, self.offset_ = factors.row_bias, factors.col_bias, factors.offset
-        self.singular_values_ = model.singular_values
-        self.rank_ = effective_rank(self.singular_values_)
-        self.history_ = result.history.arrays()
-        self.n_iter_ = result.n_iter
-        # None of an earlier fit, if nothing was tuned in this one.
-        self.__dict__.pop("tuning_", None)
-        if model.trials:
-            self.tuning_ = Trials.from_rows(model.trials)
-        return self
-
     def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""
         return MatrixCompletion.from_model(self._fitted().fold_in(X_new, axis, features=features))
-
-
-def _no_entries(model: Model) -> Observations:
-    lines = Lines(np.zeros(model.shape[0] + 1, np.int64), np.empty(0, np.int32), np.empty(0, model.factors.dtype))
-    return Observations(model.shape, lines, model.row_ids, model.col_ids)

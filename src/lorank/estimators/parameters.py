@@ -39,6 +39,11 @@ class Parameters:
     col_side: Any
     graph_weight: float
     features: str | None
+    goal: str = "values"
+    metric: str = "ndcg@10"
+    unobserved_weight: Any = None
+    unobserved_value: float = 0.0
+    frequency_power: Any = None
 
     def __post_init__(self) -> None:
         if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool)):
@@ -65,6 +70,12 @@ class Parameters:
             raise InputError(f"n_workers must be a whole number of at least 1; got {self.n_workers!r}.")
         if self.features not in (None, "implicit"):
             raise InputError(f"features must be 'implicit' or None; got {self.features!r}.")
+        for name in ("unobserved_weight", "frequency_power"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, Real) and 0 <= value < np.inf):
+                raise InputError(f"{name} must be a number of at least 0, or None; got {value!r}.")
+        if not isinstance(self.unobserved_value, Real) or not np.isfinite(self.unobserved_value):
+            raise InputError(f"unobserved_value must be a number; got {self.unobserved_value!r}.")
         if np.dtype(self.dtype) not in (np.float32, np.float64):
             raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
 

@@ -76,15 +76,25 @@ def build_problem(
         )
         for side in (sides or sides_of(asked, observations))
     ]
-    shown = prepared(observations, loss)
-    return Problem(shown, regularizer, rank, setting.bias_ridges, asked.n_jobs, loss, *sides)
+    shown = setting.targets(prepared(observations, loss))
+    more = _with_unobserved(asked, setting).beyond_entries
+    return Problem(shown, regularizer, rank, setting.bias_ridges, asked.n_jobs, loss, *sides, **more)
+
+
+def _with_unobserved(asked: Parameters, setting: Setting) -> Setting:
+    """The setting with what is asked of entries that were not observed; a setting for lists has its own."""
+    if setting.grades is not None:
+        return setting
+    weight, power = float(asked.unobserved_weight or 0.0), float(asked.frequency_power or 0.0)
+    value = float(asked.unobserved_value) if weight else 0.0
+    return replace(setting, unobserved_weight=weight, unobserved_value=value, frequency_power=power)
 
 
 def for_data(asked: Parameters, observations: Observations, setting: Setting) -> Setting:
     """The setting with what comes from the data that is fitted: the ridges of biases. A sampler draws its own."""
     if registry.find(asked.method).samples:
         return setting
-    return with_ridges(setting, observations, losses.find(asked.loss))
+    return with_ridges(_with_unobserved(asked, setting), observations, losses.find(asked.loss))
 
 
 def build_solver(asked: Parameters) -> Solver:

@@ -8,16 +8,14 @@ References
 Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
-import math
-
 import numpy as np
 
 from lorank.kernels.compiling import kernel
+from lorank.kernels.normal import normal_quantile
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-_TWO_PI = 2 * math.pi
 _UNIT = 2.0**-32
 
 
@@ -42,11 +40,10 @@ def uniforms(key, stream, line, position):
 
 @kernel
 def normals(key, stream, line, count, out):
-    """out[:count] = standard normal numbers (Box and Muller); out has room for the next multiple of four."""
+    """out[:count] = standard normal numbers, by quantiles; out has room for the next multiple of four."""
     for at in range(0, count, 4):
         u0, u1, u2, u3 = uniforms(key, stream, line, at // 4)
-        r, s = math.sqrt(-2.0 * math.log(u0)), math.sqrt(-2.0 * math.log(u2))
-        out[at] = r * math.cos(_TWO_PI * u1)
-        out[at + 1] = r * math.sin(_TWO_PI * u1)
-        out[at + 2] = s * math.cos(_TWO_PI * u3)
-        out[at + 3] = s * math.sin(_TWO_PI * u3)
+        out[at] = normal_quantile(u0)
+        out[at + 1] = normal_quantile(u1)
+        out[at + 2] = normal_quantile(u2)
+        out[at + 3] = normal_quantile(u3)

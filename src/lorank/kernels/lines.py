@@ -12,19 +12,8 @@ import numpy as np
 from lorank.kernels.compiling import kernel
 from lorank.kernels.memory import aligned_zeros
 from lorank.kernels.parallel import Workers
-from lorank.kernels.simd import (
-    LANES,
-    add,
-    fma,
-    inverse_root,
-    load,
-    multiply,
-    prefetch,
-    splat,
-    store,
-    subtract_product,
-    total,
-)
+from lorank.kernels.simd import LANES, fma, load, multiply, prefetch, splat, store, total
+from lorank.kernels.systems import add_gram, factorize, solve_lower, solve_upper
 
 # Features of this many observations are gathered side by side, so that the tiles below read from the first-level cache.
 BLOCK = 64
@@ -41,62 +30,6 @@ def look_ahead(features, indices, t):
     soon = np.int64(indices[min(t + AHEAD, indices.size - 1)]) * q
     for a in range(0, q, LANES):
         prefetch(features, soon + a)
-
-
-@kernel
-def add_gram(block, n, width, gram):
-    """gram += block[:n].T @ block[:n] for its lower tiles of 4 x LANES, each held in registers."""
-    q = block.shape[1]
-    zero = splat(block.dtype.type(0))
-    for a in range(0, width, 4):
-        for c in range(0, a + 4, LANES):
-            s0 = zero
-            s1 = zero
-            s2 = zero
-            s3 = zero
-            for t in range(n):
-                y = load(block, t * q + c)
-                s0 = fma(block[t, a], y, s0)
-                s1 = fma(block[t, a + 1], y, s1)
-                s2 = fma(block[t, a + 2], y, s2)
-                s3 = fma(block[t, a + 3], y, s3)
-            store(gram, a * q + c, add(load(gram, a * q + c), s0))
-            store(gram, (a + 1) * q + c, add(load(gram, (a + 1) * q + c), s1))
-            store(gram, (a + 2) * q + c, add(load(gram, (a + 2) * q + c), s2))
-            store(gram, (a + 3) * q + c, add(load(gram, (a + 3) * q + c), s3))
-
-
-@kernel
-def factorize(system, p):
-    """Cholesky on LANES systems at once, in place: system[(a * p + c) * LANES + lane] becomes L, with 1 / L_aa."""
-    for i in range(p):
-        for j in range(i + 1):
-            x = load(system, (i * p + j) * LANES)
-            for t in range(j):
-                x = subtract_product(x, load(system, (i * p + t) * LANES), load(system, (j * p + t) * LANES))
-            # The diagonal keeps 1 / L_jj: dividing is the slowest thing here.
-            x = inverse_root(x) if i == j else multiply(x, load(system, (j * p + j) * LANES))
-            store(system, (i * p + j) * LANES, x)
-
-
-@kernel
-def solve_lower(system, right, p):
-    """right[a * LANES + lane] becomes L^-1 right."""
-    for j in range(p):
-        x = load(right, j * LANES)
-        for i in range(j):
-            x = subtract_product(x, load(system, (j * p + i) * LANES), load(right, i * LANES))
-        store(right, j * LANES, multiply(x, load(system, (j * p + j) * LANES)))
-
-
-@kernel
-def solve_upper(system, right, p):
-    """right becomes L^-T right."""
-    for j in range(p - 1, -1, -1):
-        x = load(right, j * LANES)
-        for i in range(j + 1, p):
-            x = subtract_product(x, load(system, (i * p + j) * LANES), load(right, i * LANES))
-        store(right, j * LANES, multiply(x, load(system, (j * p + j) * LANES)))
 
 
 @kernel

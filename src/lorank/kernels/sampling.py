@@ -1,25 +1,22 @@
 """Gibbs sampling: a draw of every line given the other side, and the spread of predictions over draws."""
 
+import math
+
 import numpy as np
 
 from lorank.kernels.compiling import kernel
 from lorank.kernels.counters import normals
-from lorank.kernels.lines import (
-    BLOCK,
-    FAR,
-    add_gram,
-    factorize,
-    half_squares,
-    look_ahead,
-    solve_lower,
-    solve_upper,
-)
-from lorank.kernels.simd import LANES, load, multiply, splat, store
+from lorank.kernels.lines import BLOCK, FAR, look_ahead
+from lorank.kernels.simd import LANES, add, fma, load, multiply, splat, store, total
+from lorank.kernels.systems import add_gram, factorize, solve_lower, solve_upper
 
 
 @kernel
-def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i, block, gram):
-    """gram = Gram of [F_i, o_i], observation j multiplied by roots_j: its last row holds F_i' V o_i and o_i' V o_i."""
+def _weighted_gram(pointers, indices, values, weights, other, roots, k, biased, offset, i, block, gram):
+    """gram = Gram of [F_i, o_i], observation j multiplied by roots_j and the root of its weight.
+
+    Its last row holds F_i' V o_i and o_i' V o_i.
+    """
     p = k + 1 if biased else k
     q = other.shape[1]
     far = other.size >= FAR
@@ -32,6 +29,8 @@ def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i
                 look_ahead(other, indices, at + t)
             j = np.int64(indices[at + t])
             root = roots[j]
+            if weights is not None:
+                root *= math.sqrt(weights[at + t])
             factor = splat(root)
             for a in range(0, q, LANES):
                 store(block, t * q + a, multiply(factor, load(other, j * q + a)))
@@ -45,10 +44,32 @@ def _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i
 
 
 @kernel
+def _half_squares(gram, factor, i, p):
+    """Half the sum of squared residuals of line i of a padded factor, from the lower tiles of the Gram of [F_i, o_i].
+
+    A tile on the diagonal holds both triangles, one below it stands for two.
+    """
+    q = gram.shape[1]
+    zero = splat(gram.dtype.type(0))
+    squares = zero
+    for c in range(0, p, LANES):
+        w = load(factor, i * q + c)
+        on, below = zero, load(gram, p * q + c)
+        below = multiply(splat(gram.dtype.type(-1)), below)
+        for a in range(c, min(c + LANES, p)):
+            on = fma(factor[i, a], load(gram, a * q + c), on)
+        for a in range(c + LANES, p):
+            below = fma(factor[i, a], load(gram, a * q + c), below)
+        squares = fma(w, add(on, add(below, below)), squares)
+    return max(np.float64(gram[p, p]) + total(squares), 0.0) / 2
+
+
+@kernel
 def draw_lines(
     pointers,
     indices,
     values,
+    weights,
     other,
     k,
     biased,
@@ -69,11 +90,12 @@ def draw_lines(
 ):
     """Draw line i from its posterior: precision A = c_i F_i' V F_i + ridge, mean A^-1 (c_i F_i' V o_i + pull_i).
 
-    own (lines,) holds c_i and roots (lines of the other side,) the roots of V's diagonal: the noise's precision at
-    (i, j) is c_i V_jj / size^2. ridge (p, p) and pull (lines, p), p = k + biased, are multiplied by size^2 already.
-    Normal numbers are named by (key, stream, i apart): with apart = 0 they are the same for all lines, and a line's
-    draw does not depend on where it stands. With A = L L', mean_i = L^-T y and out_i = L^-T (y + size e),
-    y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the squared residuals at out_i, weighted by V.
+    own (lines,) holds c_i, roots (lines of the other side,) the roots of d_j, and weights omega_ij for each value (None
+    where all are 1): V_jj = d_j omega_ij, and the noise's precision at (i, j) is c_i V_jj / size^2. ridge (p, p) and
+    pull (lines, p), p = k + biased, are multiplied by size^2 already. Normal numbers are named by (key, stream, i
+    apart): with apart = 0 they are the same for all lines, and a line's draw does not depend on where it stands. With
+    A = L L', mean_i = L^-T y and out_i = L^-T (y + size e), y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the
+    squared residuals at out_i, weighted by V.
     """
     p = k + 1 if biased else k
     q = other.shape[1]
@@ -88,7 +110,7 @@ def draw_lines(
         for lane in range(lanes):
             i = first + lane
             gram, c = grams[lane], own[i]
-            _weighted_gram(pointers, indices, values, other, roots, k, biased, offset, i, block, gram)
+            _weighted_gram(pointers, indices, values, weights, other, roots, k, biased, offset, i, block, gram)
             for a in range(p):
                 for b in range(a + 1):
                     system[(a * p + b) * LANES + lane] = c * gram[a, b] + ridge[a, b]
@@ -105,7 +127,7 @@ def draw_lines(
             for a in range(p):
                 mean[first + lane, a] = centre[a * LANES + lane]
                 out[first + lane, a] = draw[a * LANES + lane]
-            loss[first + lane] = half_squares(grams[lane], draw, p, lane)
+            loss[first + lane] = _half_squares(grams[lane], out, first + lane, p)
 
 
 @kernel

@@ -16,6 +16,8 @@ from lorank.types import Array
 
 # Directions below this part of the strongest are numerically dead; this keeps the frame invertible.
 DEAD = 1e-10
+# A Gram below this is zero: what is left of it would underflow.
+NOTHING = 1e-100
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ def balance(GW: Array, GH: Array) -> Frame:
     # numpy's LAPACK calls rather than scipy's: a tenth of the overhead, which is what counts for a k x k matrix.
     d, E = np.linalg.eigh(GW)
     # A zero factor gets the unit frame's scale, so that nothing is divided by zero.
-    d = np.sqrt(np.maximum(d, DEAD * d[-1] if d[-1] > 0 else 1.0))
+    d = np.sqrt(np.maximum(d, DEAD * d[-1] if d[-1] > NOTHING else 1.0))
     L = E * d
     D, V = np.linalg.eigh(L.T @ GH @ L)
-    D = np.maximum(D, DEAD**2 * D[-1] if D[-1] > 0 else 1.0)
+    D = np.maximum(D, DEAD**2 * D[-1] if D[-1] > NOTHING**2 else 1.0)
     root = D**0.25
     return Frame((E / d) @ (V * root), L @ (V / root), root**2)
 
@@ -70,10 +72,10 @@ def accurate_balance(GW: Array, GH: Array) -> Frame:
     (d, E), (g, F) = np.linalg.eigh(GW), np.linalg.eigh(GH)
     eps = np.finfo(np.float64).eps
     # What is not invertible is only kept from being divided by: its singular value stays as small as it is.
-    d = np.sqrt(np.maximum(d, eps * d[-1] if d[-1] > 0 else 1.0))
+    d = np.sqrt(np.maximum(d, eps * d[-1] if d[-1] > NOTHING else 1.0))
     U, sigma, _ = np.linalg.svd((E * d).T @ (F * np.sqrt(np.maximum(g, 0.0))))
     U, sigma = U[:, ::-1], sigma[::-1]
-    root = np.sqrt(np.maximum(sigma, eps * sigma[-1] if sigma[-1] > 0 else 1.0))
+    root = np.sqrt(np.maximum(sigma, eps * sigma[-1] if sigma[-1] > NOTHING else 1.0))
     return Frame((E / d) @ (U * root), (E * d) @ (U / root), sigma)
 
 

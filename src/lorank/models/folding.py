@@ -15,6 +15,7 @@ from lorank.models.contents import Contents
 from lorank.observations import Lines, Observations, observe
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
+from lorank.problems.unobserved import line_weights
 from lorank.side_information.base import several
 from lorank.side_information.new_lines import ids_of, lines_of, with_rows
 from lorank.solvers import History, Result, Status, gibbs
@@ -102,11 +103,20 @@ def fold_in_rows(
     ridges = model.setting.bias_ridges
     if ridges is not None and transposed:
         ridges = ridges[1], ridges[0]
-    problem = Problem(prepared, regularizer, fitted.k, ridges, model.n_jobs, loss)
-    grams = [
-        problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
-        for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
-    ]
+    setting = model.setting
+    problem = Problem(
+        setting.targets(prepared), regularizer, fitted.k, ridges, model.n_jobs, loss, **setting.beyond_entries
+    )
+    if setting.frequency_power:
+        problem, fitted_grams = _with_shares(problem, model, fitted, transposed)
+    grams = (
+        fitted_grams
+        if setting.frequency_power
+        else [
+            problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
+            for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
+        ]
+    )
     frame = balance(*grams)
     ridge = frame.for_left(multiplier(regularizer, frame))
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
@@ -137,18 +147,18 @@ def _no_entries(given: tuple[Any, ...], n: int, col_ids: Identifiers | None) -> 
     return Observations((count, n), lines, None if ids is None else Identifiers(ids[:0]), col_ids)
 
 
-def updated(older: Observations, newer: Observations) -> Observations:
-    """Both observations of one matrix together; where both have an entry, the newer value."""
-    n = older.shape[1]
-    cells, replaced = (part.rows.astype(np.int64) * n + part.cols for part in (older, newer))
-    kept = older.subset(~np.isin(cells, replaced))
-    rows, cols = np.concatenate([kept.rows, newer.rows]), np.concatenate([kept.cols, newer.cols])
-    values = np.concatenate([kept.values, newer.values.astype(older.dtype)])
-    weights = None
-    if kept.weights is not None or newer.weights is not None:
-        ones = (np.ones(part.nnz) if part.weights is None else part.weights for part in (kept, newer))
-        weights = np.concatenate(list(ones))
-    return Observations.from_coo(rows, cols, values, older.shape, older.row_ids, older.col_ids, weights)
+def _with_shares(problem: Problem, model: Contents, fitted: Factors, transposed: bool) -> tuple[Problem, list[Array]]:
+    """The problem with shares of the new lines, measured by the mean of the training data; and the factors' Grams."""
+    if model.observations is None:
+        raise InputError(
+            "This model was saved without its data, which tell how new rows are regularized; fit it again."
+        )
+    setting, seen = model.setting, model.observations
+    trained = replace(problem, observations=setting.targets(seen.transposed() if transposed else seen))
+    size, power = seen.shape[1 - transposed], setting.frequency_power
+    old, new = (line_weights(p.lines(False), size, p.unobserved) for p in (trained, problem))
+    vars(problem)["_shares"] = ((new / old.mean()) ** power).astype(fitted.dtype), None
+    return problem, [trained.prior_gram(fitted), trained.prior_gram(fitted.transposed(), transposed=True)]
 
 
 def multiplier(regularizer: Any, frame: Frame) -> Array:

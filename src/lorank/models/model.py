@@ -213,7 +213,8 @@ class Model(Contents):
             text += f", fitted rank {effective_rank(self.singular_values)}"
         error = self.held_out_error()
         if error is not None:
-            text += f", held-out error {error[1]:.4g}"
+            lists = self.setting.grades is not None
+            text += f", held-out lists {1 - error[1]:.4g}" if lists else f", held-out error {error[1]:.4g}"
         elif self.observations is not None and not self.sharded:
             text += f", training error {self.training_error:.4g}"
         if self.trials:

@@ -2,63 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
-from sklearn.metrics import ndcg_score
 
 from lorank.errors import InputError
-from lorank.models.contents import Contents
+from lorank.models import list_metrics
+from lorank.models.contents import contents_of
+from lorank.models.preferences import is_constant
 from lorank.models.recommending import top_columns
-from lorank.observations import Observations
+from lorank.observations import Observations, observe
+from lorank.types import Array
 
 
 def ranking_scores(
-    model: Contents,
-    test: Observations,
+    model: Any,
+    test: Any,
     k: int = 10,
     relevant: float | None = None,
     advance: Callable[[int], None] | None = None,
+    metrics: Iterable[str] = ("ndcg", "recall"),
 ) -> dict[str, float]:
-    """NDCG@k and recall@k, averaged over the rows that have something relevant in `test`.
+    """NDCG@k, recall@k and other measures, averaged over the rows that have something relevant in `test`.
 
     All columns that were not observed in a row compete for its k places. Those with a test value of at least `relevant`
-    (by default the mean of the training values) are right:
-
-        recall@k = right ones among the k / all right ones
-        NDCG@k = sum_{t right} 1 / log2(1 + t) / (the same sum if the right ones came first)
+    (by default the mean of the training values) are right. `lorank.models.list_metrics` has the formulas.
 
     Parameters
     ----------
-    model : Model, with its data
-    test : Observations in the rows and columns of the model (`Observations.aligned_to`)
-
-    References
-    ----------
-    K. Jarvelin and J. Kekalainen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002.
+    model : Model or fitted estimator, with its data
+    test : Observations, or whatever `fit` takes
+        Matched with the model by id where there are ids; entries of rows and columns that it does not know are left
+        out.
+    metrics : names
+        "ndcg", "recall", "precision", "map", "mrr", and of all lists together "coverage" (the part of the columns that
+        is in any list), "novelty" (mean of -log2 of the share of rows that know a column) and "calibration" (distance
+        from the popularity of what rows take, 0 to 1).
     """
+    contents = contents_of(model)
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")
-    wanted = test.subset(test.values >= (model.mean if relevant is None else relevant))
-    counts = np.diff(wanted.by_row.pointers)
-    rows = np.flatnonzero(counts)
+    known = known_entries(observe(test), contents)
+    wanted = known.subset(known.values >= (contents.mean if relevant is None else relevant))
+    rows = np.flatnonzero(np.diff(wanted.by_row.pointers))
     if not rows.size:
         raise InputError("No test value is high enough to be relevant; lower the threshold.")
-    right = np.zeros((rows.size, 2 * k))
-    # Pairs as numbers, so that one sorted search finds all hits.
-    n = test.shape[1]
-    pairs = wanted.rows.astype(np.int64) * n + wanted.cols
+    lists = np.full((rows.size, k), -1)
     done = 0
-    for block, scores, best in top_columns(model, rows, k, seen=False, advance=advance):
-        found = block[:, None] * n + best
-        places = np.minimum(np.searchsorted(pairs, found), pairs.size - 1)
-        right[done : done + len(best), : best.shape[1]] = np.isfinite(scores) & (pairs[places] == found)
+    for _, scores, best in top_columns(contents, rows, k, seen=False, advance=advance):
+        lists[done : done + len(best), : best.shape[1]] = np.where(np.isfinite(scores), best, -1)
         done += len(best)
-    hits = right[:, :k].sum(axis=1)
-    # What was missed stands behind the k places, where it counts for the best order only.
-    right[:, k:] = np.arange(k) < (counts[rows] - hits)[:, None]
-    order = np.broadcast_to(np.arange(2 * k, 0, -1.0), right.shape)
-    return {
-        f"ndcg@{k}": float(ndcg_score(right, order, k=k, ignore_ties=True)),
-        f"recall@{k}": float((hits / counts[rows]).mean()),
-    }
+    return _measured(lists, wanted, rows, contents.observations, metrics)
+
+
+def _measured(
+    lists: Array, wanted: Observations, rows: Array, seen: Observations | None, metrics: Iterable[str]
+) -> dict[str, float]:
+    right, counts, k = hits(lists, wanted, rows), np.diff(wanted.by_row.pointers)[rows], lists.shape[1]
+    answers = {}
+    for name in metrics:
+        if name in list_metrics.METRICS:
+            answers[f"{name}@{k}"] = float(list_metrics.METRICS[name](right, counts).mean())
+            continue
+        if seen is None:
+            raise InputError(f"{name} needs the data that the model was fitted on, which was not saved with it.")
+        popular = np.bincount(np.asarray(seen.by_row.indices), minlength=wanted.shape[1])
+        if name == "coverage":
+            answers[f"{name}@{k}"] = list_metrics.coverage(lists, wanted.shape[1])
+        elif name == "novelty":
+            answers[f"{name}@{k}"] = list_metrics.novelty(lists, popular, wanted.shape[0])
+        elif name == "calibration":
+            answers[f"{name}@{k}"] = list_metrics.calibration(lists, popular)
+        else:
+            there = ", ".join([*list_metrics.METRICS, "coverage", "novelty", "calibration"])
+            raise InputError(f"Unknown metric {name!r}; there are {there}.")
+    return answers
+
+
+def known_entries(test: Observations, model: Any) -> Observations:
+    """The entries of rows and columns that a model knows, in its numbering."""
+    if test.row_ids is None or test.col_ids is None or model.row_ids is None or model.col_ids is None:
+        if test.shape != model.shape:
+            raise InputError(
+                f"The test data is of a {test.shape[0]} x {test.shape[1]} matrix without ids, and the model of "
+                f"{model.shape[0]} x {model.shape[1]}; give both ids, or the same shape."
+            )
+        return test
+    rows = model.row_ids.find(test.row_ids.values)[test.rows]
+    cols = model.col_ids.find(test.col_ids.values)[test.cols]
+    known = (rows >= 0) & (cols >= 0)
+    weights = None if test.weights is None else test.weights[known]
+    entries = rows[known], cols[known], test.values[known]
+    return Observations.from_coo(*entries, model.shape, model.row_ids, model.col_ids, weights)
+
+
+def hits(lists: Array, wanted: Observations, rows: Array) -> Array:
+    """Which places of the lists of these rows hold a wanted column; (rows, k), boolean."""
+    n = wanted.shape[1]
+    # Pairs as numbers, so that one sorted search finds all hits.
+    pairs = wanted.rows.astype(np.int64) * n + wanted.cols
+    found = rows[:, None].astype(np.int64) * n + lists
+    places = np.minimum(np.searchsorted(pairs, found), pairs.size - 1)
+    return np.asarray((lists >= 0) & (pairs[places] == found))
+
+
+def relevant_part(held_out: Observations, train: Observations) -> Observations:
+    """The held-out entries that a list should have: those at or above the mean; all, if all values are the same."""
+    return held_out if is_constant(train) else held_out.subset(held_out.values >= train.mean)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lorank.models.preferences import Grades
+from lorank.observations import Observations
+from lorank.problems import Unobserved
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -20,11 +24,19 @@ class Setting:
     feature_ridge: float | None = None
     # Ridges of the row and column biases that the data gave; in files that were written before, both were lam.
     ridges: tuple[float, float] | None = None
+    # Of entries that were not observed; they do not count at weight 0.
+    unobserved_weight: float = 0.0
+    unobserved_value: float = 0.0
+    # How much the regularizer of a line grows with its weight.
+    frequency_power: float = 0.0
+    # Of a model that ranks: low, high and power of the grades that values became.
+    grades: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         # JSON has lists only.
         object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
         object.__setattr__(self, "ridges", None if self.ridges is None else tuple(map(float, self.ridges)))
+        object.__setattr__(self, "grades", None if self.grades is None else tuple(map(float, self.grades)))
 
     @property
     def of_method(self) -> dict[str, Any]:
@@ -40,6 +52,10 @@ class Setting:
     def facts(self) -> dict[str, Any]:
         """What can be tuned, by name."""
         features = {} if self.feature_ridge is None else {"feature_ridge": self.feature_ridge}
+        named = {name: getattr(self, name) for name in ("unobserved_weight", "unobserved_value", "frequency_power")}
+        features |= {name: value for name, value in named.items() if value}
+        if self.grades is not None:
+            features["value_power"] = self.grades[2]
         return {
             "lam": self.lam,
             "rank": self.rank,
@@ -56,8 +72,20 @@ class Setting:
             return None
         return (self.lam, self.lam) if self.ridges is None else self.ridges
 
+    @property
+    def beyond_entries(self) -> dict[str, Any]:
+        """What a problem is told beside its entries, by the names of its fields."""
+        unobserved = Unobserved(self.unobserved_weight, self.unobserved_value) if self.unobserved_weight else None
+        return {"unobserved": unobserved, "frequency_power": self.frequency_power}
+
+    def targets(self, observations: Observations) -> Observations:
+        """What the factors are fitted to: the values, or their grades in a model that ranks."""
+        return observations if self.grades is None else Grades(*self.grades).apply(observations)
+
     def __str__(self) -> str:
         theta = "" if self.theta is None else f"theta={self.theta:g}, "
         features = "" if self.feature_ridge is None else f", feature_ridge={self.feature_ridge:.4g}"
+        if self.unobserved_weight:
+            features += f", unobserved_weight={self.unobserved_weight:.3g}"
         own = features + "".join(f", {name}={value}" for name, value in self.parameters)
         return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}{own}"

@@ -84,22 +84,27 @@ class Unobserved:
         return self.weight * x
 
 
+def line_weights(lines: Lines, size: int, unobserved: Unobserved | None) -> Array:
+    """What all entries of each line weigh together, of `size` entries those that were not observed too; at least 1."""
+    weight = lines.totals().astype(np.float64)
+    if unobserved is not None:
+        weight += unobserved.weight * (size - np.diff(lines.pointers))
+    # A line without entries is regularized as one that has a single one.
+    return np.maximum(weight, 1.0)
+
+
 def frequency_shares(lines: Lines, size: int, power: float, unobserved: Unobserved | None = None) -> Array:
     """How much of the regularizer each line (of `size` entries) bears: (its weight / the mean weight)^power.
 
-    The weight of a line is that of all its entries, of those that were not observed too. The regularizer is then taken
+    The regularizer is then taken
     at D_r^1/2 X D_c^1/2, D_r and D_c the diagonal matrices of the shares of rows and columns.
 
     Srebro, Salakhutdinov, "Collaborative filtering in a non-uniform world: learning with the weighted trace norm",
     NeurIPS 2010; Rendle, Krichene, Zhang, Koren, "Revisiting the performance of iALS on item recommendation
     benchmarks", RecSys 2022.
     """
-    weight = lines.totals().astype(np.float64)
-    if unobserved is not None:
-        weight += unobserved.weight * (size - np.diff(lines.pointers))
-    # A line without entries is regularized as one that has a single one.
-    share = (np.maximum(weight, 1.0) / max(weight.mean(), 1.0)) ** power
-    return share.astype(lines.values.dtype)
+    weight = line_weights(lines, size, unobserved)
+    return ((weight / weight.mean()) ** power).astype(lines.values.dtype)
 
 
 def _bordered(gram: Array, factor: Array, *more: Array) -> Array:

@@ -2,5 +2,6 @@
 
 from lorank.spatial.arrays import complete, complete_file
 from lorank.spatial.completion import SpatialCompletion
+from lorank.spatial.grids import GridCompletion
 
-__all__ = ["SpatialCompletion", "complete", "complete_file"]
+__all__ = ["GridCompletion", "SpatialCompletion", "complete", "complete_file"]

@@ -1,8 +1,10 @@
-"""xarray and NetCDF: coordinates and attributes come back as they were, with nothing missing and errors beside."""
+"""xarray, NetCDF and Zarr: coordinates and attributes come back as they were, with nothing missing and errors
+beside."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +13,28 @@ import numpy as np
 from lorank.errors import InputError
 from lorank.files import replacing
 from lorank.linalg.memory import check_memory
+from lorank.spatial.cf import (
+    LATITUDE,
+    LONGITUDE,
+    error_attributes,
+    find_coordinate,
+    find_time,
+    packing,
+    with_history,
+)
 from lorank.spatial.completion import SpatialCompletion
+from lorank.spatial.grids import GridCompletion
 from lorank.tables.arrays import check_netcdf
 from lorank.tables.damage import reading
+from lorank.types import Array
 
 if TYPE_CHECKING:
     import xarray
 
-# Names of coordinates that are looked for.
-LATITUDE, LONGITUDE = ("lat", "latitude"), ("lon", "longitude")
+# Masks of a grid that are no variable: fill cells that have at least one value, or all.
+MEASURED, ALL = "measured", "all"
+# Files up to so many bytes are read at once; larger ones in blocks.
+LOADED = 500e6
 
 
 def complete(
@@ -29,23 +44,29 @@ def complete(
     lon: str | None = None,
     time: str | None = None,
     covariates: Sequence[str] = (),
+    mask: str | xarray.DataArray = MEASURED,
     **parameters: Any,
 ) -> xarray.DataArray:
-    """Fill the missing values of a DataArray of places and times.
+    """Fill the missing values of a DataArray of places and times, or of a grid over times.
 
     Parameters
     ----------
     da : DataArray
-        Over (dim, time) in any order, with coordinates lat and lon along dim; or a grid over (lat, lon, time).
+        Over (dim, time) in any order, with coordinates lat and lon along dim; or a grid over times: lat and lon are
+        dimensions, or have two dimensions themselves. Further dimensions of a grid (levels) are filled one by one.
+        Arrays of dask are read in blocks.
     dim : str, optional
         The dimension of the places; by default the one that latitudes run along.
     lat, lon, time : str, optional
-        What the coordinates are called: by default lat or latitude, lon or longitude, and the dimension that is left.
-        Seasons need times that are dates.
+        What the coordinates are called: by default found by name or CF attributes. Seasons need times that are dates.
     covariates : names of coordinates along dim
         What is known of every place, such as its elevation.
+    mask : "measured", "all", or a DataArray
+        Grids: which cells are filled. By default those that have at least one value: others are land, or outside.
+        "all" predicts those from the places around them, as for stations. A DataArray over the grid is true where
+        cells are filled.
     parameters
-        Of `SpatialCompletion`. Those that are not given are tuned on held-out values.
+        Of `SpatialCompletion`, or of `GridCompletion` for grids. Those that are not given are tuned on held-out values.
 
     Returns
     -------
@@ -53,7 +74,7 @@ def complete(
         With the coordinates, attributes and order of dimensions of da; what was measured is unchanged. Its coordinate
         `estimated_error` is the estimated standard deviation of the error of each filled value, 0 elsewhere.
     """
-    return _completed(da, dim, lat, lon, time, covariates, parameters)[0]
+    return _completed(da, dim, lat, lon, time, covariates, mask, parameters)[0]
 
 
 def complete_file(
@@ -65,14 +86,16 @@ def complete_file(
     lon: str | None = None,
     time: str | None = None,
     covariates: Sequence[str] = (),
+    mask: str = MEASURED,
     **parameters: Any,
 ) -> dict[str, Any]:
-    """Fill a variable of a NetCDF file and write the file anew, with a variable <variable>_error beside it.
+    """Fill a variable of a NetCDF file or Zarr store and write it anew, with a variable <variable>_error beside it.
 
     Parameters
     ----------
-    source, target : paths; the target is written only when all went well.
+    source, target : paths; the target is written only when all went well. Numbers packed as integers stay packed.
     variable : str, optional; not needed if the file has one variable over places and times.
+    mask : "measured", "all", or the name of a variable of the file
     others : as for `complete`; covariates may be coordinates or variables of the file.
 
     Returns
@@ -81,51 +104,69 @@ def complete_file(
     """
     source, target = Path(source), Path(target)
     data = _opened(source)
-    # Files often keep latitudes as a variable like any other.
-    named = (*LATITUDE, *LONGITUDE, lat, lon, *covariates)
-    before, data = data, data.set_coords([name for name in named if name in data.data_vars])
-    if variable is None:
-        able = [str(name) for name in data.data_vars if data[name].ndim >= 2]
-        if len(able) != 1:
-            raise InputError(f"{source.name} holds {', '.join(able) or 'no matrix'}; say which variable to fill.")
-        variable = able[0]
-    elif variable not in data.data_vars:
-        raise InputError(f"There is no variable {variable!r} among {', '.join(map(str, data.data_vars))}.")
-    filled, model = _completed(data[variable], dim, lat, lon, time, covariates, parameters)
-    error = filled.coords["estimated_error"]
-    out = data.assign({variable: filled.drop_vars("estimated_error")})
-    out[f"{variable}_error"] = error.drop_vars("estimated_error", errors="ignore")
-    out = out.reset_coords([name for name in before.data_vars if name in out.coords])
-    # A file may keep numbers as small integers: what was filled in must not be rounded to them.
-    out[variable].encoding = {}
-    with replacing(target) as beside:
-        out.to_netcdf(beside, engine="h5netcdf")
-    return {**model.parameters_, "filled": int(np.isnan(data[variable].values).sum()), "cells": filled.size}
+    try:
+        # Files often keep latitudes as a variable like any other.
+        named = (*LATITUDE, *LONGITUDE, lat, lon, *covariates)
+        moved = [name for name in named if name in data.data_vars]
+        shown = data.set_coords(moved)
+        if variable is None:
+            able = [str(name) for name in shown.data_vars if shown[name].ndim >= 2 and name != mask]
+            if len(able) != 1:
+                raise InputError(f"{source.name} holds {', '.join(able) or 'no matrix'}; say which variable to fill.")
+            variable = able[0]
+        elif variable not in shown.data_vars:
+            raise InputError(f"There is no variable {variable!r} among {', '.join(map(str, shown.data_vars))}.")
+        given: Any = mask
+        if mask not in (MEASURED, ALL):
+            if mask not in data.variables:
+                raise InputError(f"There is no variable {mask!r} for the mask; there are {', '.join(map(str, data))}.")
+            given = data[mask]
+        da = shown[variable]
+        filled, used = _completed(da, dim, lat, lon, time, covariates, given, parameters)
+        error = filled.coords["estimated_error"].variable
+        encoding = packing(da, filled.values)
+        out = data.assign({variable: filled.drop_vars("estimated_error").variable})
+        out[f"{variable}_error"] = error
+        out[variable].attrs["ancillary_variables"] = f"{variable}_error"
+        count = int((error.values > 0).sum())
+        out.attrs = with_history(out.attrs, f"filled {count} of {filled.size} values of {variable}")
+        out[variable].encoding = encoding
+        _written(out, target)
+    finally:
+        data.close()
+    return {**used, "filled": count, "cells": filled.size}
 
 
 def _opened(source: Path) -> xarray.Dataset:
+    """A Dataset whose values are read when they are asked for."""
     try:
         import xarray as xr
     except ImportError:
         raise ImportError("NetCDF files need xarray and h5netcdf: pip install 'lorank[spatial]'.") from None
-    if not source.is_file():
+    if not source.exists():
         raise InputError(f"There is no file {source}.")
+    if source.is_dir():
+        with reading(source, "Zarr"):
+            return xr.open_zarr(source, chunks=None, consolidated=(source / ".zmetadata").exists())
     check_netcdf(source)
-    with reading(source, "NetCDF"), xr.open_dataset(source) as opened:
-        check_memory(2 * opened.nbytes, f"All of {source}", "give a smaller one")
-        return opened.load()
+    with reading(source, "NetCDF"):
+        opened = xr.open_dataset(source)
+        check_memory(opened.nbytes, f"All of {source}", "give a smaller one")
+        if opened.nbytes > LOADED:
+            return opened
+        with opened:
+            return opened.load()
 
 
-def _named(da: xarray.DataArray, given: str | None, usual: tuple[str, ...]) -> str:
-    """The name that was given, or the usual one that the coordinates have."""
-    if given is not None:
-        if given not in da.coords:
-            raise InputError(f"There is no coordinate {given!r} among {', '.join(map(str, da.coords))}.")
-        return given
-    found = [name for name in usual if name in da.coords]
-    if not found:
-        raise InputError(f"There is no coordinate {' or '.join(usual)}; say what it is called.")
-    return found[0]
+def _written(out: xarray.Dataset, target: Path) -> None:
+    if target.suffix == ".zarr":
+        for name in out.variables:
+            # Chunks of the source need not suit.
+            out[name].encoding.pop("chunks", None)
+        out.to_zarr(target, mode="w", consolidated=False)
+        return
+    with replacing(target) as beside:
+        out.to_netcdf(beside, engine="h5netcdf")
 
 
 def _completed(
@@ -135,50 +176,104 @@ def _completed(
     lon: str | None,
     time: str | None,
     covariates: Sequence[str],
+    mask: Any,
     parameters: dict[str, Any],
-) -> tuple[xarray.DataArray, SpatialCompletion]:
+) -> tuple[xarray.DataArray, dict[str, Any]]:
     import xarray as xr
 
     if not isinstance(da, xr.DataArray):
         raise InputError(f"complete needs an xarray DataArray, not {type(da).__name__}; pick a variable of a Dataset.")
-    lat, lon = _named(da, lat, LATITUDE), _named(da, lon, LONGITUDE)
+    lat, lon = find_coordinate(da, lat, LATITUDE), find_coordinate(da, lon, LONGITUDE)
+    along = tuple(str(name) for name in da.coords[lat].dims)
+    across = tuple(str(name) for name in da.coords[lon].dims)
+    plane = (*along, *across) if len(along) == 1 and along != across else along
+    if dim is None and len(plane) == 2:
+        if isinstance(mask, str) and mask == ALL:
+            if covariates or lat not in da.dims:
+                raise InputError("mask='all' fills grids of latitudes by longitudes, without covariates.")
+            stacked = da.stack(location=(lat, lon))
+            filled, used = _stations(stacked, "location", lat, lon, time, (), parameters)
+            back = filled.unstack("location").reindex({lat: da[lat], lon: da[lon]}).transpose(*da.dims)
+            return back.assign_attrs(da.attrs), used
+        if covariates:
+            raise InputError("A grid is filled without covariates; leave them out, or name the dimension of places.")
+        return _grid(da, plane, time, mask, parameters)
     if dim is None:
-        along: tuple[Any, ...] = da.coords[lat].dims if lat in da.coords else ()
-        dim = "location" if lat in da.dims or len(along) != 1 else str(along[0])
-    grid = dim not in da.dims and lat in da.dims and lon in da.dims
-    if grid:
-        table = da.stack({dim: (lat, lon)})
-    elif dim in da.dims:
-        table = da
-    else:
+        dim = plane[0] if len(plane) == 1 else "location"
+    return _stations(da, dim, lat, lon, time, covariates, parameters)
+
+
+def _stations(
+    da: xarray.DataArray,
+    dim: str,
+    lat: str,
+    lon: str,
+    time: str | None,
+    covariates: Sequence[str],
+    parameters: dict[str, Any],
+) -> tuple[xarray.DataArray, dict[str, Any]]:
+    if dim not in da.dims:
         raise InputError(
             f"There is no dimension {dim!r} among {', '.join(map(str, da.dims))}; name that of the places."
         )
-    others = [str(name) for name in table.dims if name != dim]
-    if time is None:
-        time = others[0] if len(others) == 1 else "time"
-    if others != [time]:
-        raise InputError(f"Besides {dim!r} there must be the one dimension {time!r}; there are {others}.")
+    others = [str(name) for name in da.dims if name != dim]
+    if len(others) != 1 or time not in (None, others[0]):
+        raise InputError(f"Besides {dim!r} there must be the one dimension {time or 'time'!r}; there are {others}.")
     for name in (lat, lon, *covariates):
-        if name not in table.coords:
-            raise InputError(f"There is no coordinate {name!r} among {', '.join(map(str, table.coords))}.")
-        if table.coords[name].dims != (dim,):
+        if name not in da.coords:
+            raise InputError(f"There is no coordinate {name!r} among {', '.join(map(str, da.coords))}.")
+        if da.coords[name].dims != (dim,):
             raise InputError(f"The coordinate {name!r} must run along {dim!r}: one number for each place.")
-    table = table.transpose(dim, time)
+    table = da.transpose(dim, others[0])
     known = {name: table.coords[name].values for name in covariates} or None
-    when = table.coords[time].values if time in table.coords else None
+    when = table.coords[others[0]].values if others[0] in table.coords else None
+    values = table.values
     model = SpatialCompletion(**parameters)
-    model.fit(table.values, table.coords[lat].values, table.coords[lon].values, when, known)
-    filled = table.copy(data=model.complete().astype(da.dtype if da.dtype.kind == "f" else np.float64))
-    about = {"long_name": "estimated standard deviation of the error of filled values"}
-    if "units" in da.attrs:
-        about["units"] = da.attrs["units"]
-    error = table.copy(data=np.where(np.isnan(table.values), model.predict(return_std=True)[1], 0.0))
-    if grid:
-        filled, error = (part.unstack(dim).reindex_like(da) for part in (filled, error))
-    filled = filled.transpose(*da.dims)
-    spread = error.transpose(*da.dims).variable
-    spread.attrs = about
-    filled = filled.assign_coords(estimated_error=spread)
-    filled.attrs.update(da.attrs)
-    return filled, model
+    model.fit(values, table.coords[lat].values, table.coords[lon].values, when, known)
+    predicted, deviation = model.predict(return_std=True)
+    missing = np.isnan(values)
+    filled = np.where(missing, predicted, values), np.where(missing, deviation, 0.0)
+    return _like(da, (dim, others[0]), *filled), model.parameters_
+
+
+def _grid(
+    da: xarray.DataArray, plane: tuple[str, ...], time: str | None, mask: Any, parameters: dict[str, Any]
+) -> tuple[xarray.DataArray, dict[str, Any]]:
+    """Fill a grid, each of its levels by itself, reading it in blocks."""
+    others = [str(name) for name in da.dims if name not in plane]
+    when = find_time(da, time, others)
+    levels = [name for name in others if name != when]
+    order = (*levels, when, *plane)
+    shape = tuple(da.sizes[name] for name in order)
+    filled, errors = (np.empty(shape, da.dtype if da.dtype.kind == "f" else np.float64) for _ in range(2))
+    allowed = None if isinstance(mask, str) else mask.transpose(*plane).values.astype(bool)
+    times = da.coords[when].values if when in da.coords else None
+    grids = GridCompletion(**{name: value for name, value in parameters.items() if name != "normalisation"})
+    level: tuple[int, ...]
+    for level in product(*(range(da.sizes[name]) for name in levels)):
+        part = da.isel(dict(zip(levels, level))).transpose(when, *plane)
+        grids.fit(_Slices(part, allowed), times)
+        for rows, cols, values, deviation in grids.blocks():
+            filled[level][:, rows, cols] = values
+            errors[level][:, rows, cols] = deviation
+    return _like(da, order, filled, errors), grids.parameters_
+
+
+class _Slices:
+    """A DataArray (n, y, x) that is read by slices; cells that the mask (y, x) leaves out are missing."""
+
+    def __init__(self, da: xarray.DataArray, allowed: Array | None) -> None:
+        self.da, self.allowed, self.shape = da, allowed, da.shape
+
+    def __getitem__(self, parts: tuple[slice, slice, slice]) -> Array:
+        values = np.asarray(self.da[parts].values, dtype=np.float64)
+        return values if self.allowed is None else np.where(self.allowed[parts[1:]], values, np.nan)
+
+
+def _like(da: xarray.DataArray, order: tuple[str, ...], filled: Array, errors: Array) -> xarray.DataArray:
+    """Arrays over dimensions in this order as a DataArray like da."""
+    axes = [order.index(str(name)) for name in da.dims]
+    kind = da.dtype if da.dtype.kind == "f" else np.dtype(np.float64)
+    out = da.copy(data=filled.transpose(axes).astype(kind, copy=False))
+    error = (da.dims, errors.transpose(axes).astype(kind, copy=False), error_attributes(da))
+    return out.assign_coords(estimated_error=error)

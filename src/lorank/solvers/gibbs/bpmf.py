@@ -1,9 +1,10 @@
 """Bayesian probabilistic matrix factorization, by Gibbs sampling.
 
-    O_ij ~ N(x_ij, 1 / (alpha c_i d_j)),  x_ij = <w_i, h_j>  or  offset + a_i + b_j + <w_i, h_j>
+    O_ij ~ N(x_ij, 1 / (alpha c_i d_j omega_ij)),  x_ij = <w_i, h_j>  or  offset + a_i + b_j + <w_i, h_j>
     (w_i, a_i) ~ N(mu + B^T f_i, Lambda^-1) with the features f_i of row i if there are any; the same for columns
 
-Nothing is tuned: the weights that other methods call lam are drawn too, and so are those of the noise, c and d.
+Nothing is tuned: the weights that other methods call lam are drawn too, and so are those of the noise, c and d;
+omega are the weights that entries came with.
 Rows are independent given the columns, so a sweep costs what a sweep of alternating least squares does.
 A graph on the rows multiplies the density by exp(-alpha gamma/2 tr(X^T L X)), which ties them; gamma
 is that of the other methods, and alpha is drawn from the graph's term too, as from one residual for each tied number.

@@ -1,11 +1,13 @@
 """The Markov chain: one sweep of draws, each from its conditional distribution.
 
-    o_ij ~ N(x_ij, 1 / (alpha c_i d_j)),  x_ij = offset + a_i + b_j + <w_i, h_j>
+    o_ij ~ N(x_ij, 1 / (alpha c_i d_j omega_ij)),  x_ij = offset + a_i + b_j + <w_i, h_j>,  omega the given weights or 1
     (w_i, a_i) and (h_j, b_j) as in `hyper`, c_i and d_j as in `noise`
-    or, for values on a scale, o_ij = level of z_ij ~ N(x_ij, 1 / (alpha c_i d_j)) between cuts (`levels`)
+    or, for values on a scale, o_ij = level of z_ij ~ N(x_ij, 1 / (alpha c_i d_j omega_ij)) between cuts (`levels`)
 
 A chain starts at the offsets of empirical Bayes and with factors that explain START of the noise's variance. Starting
-elsewhere, a direction may take the place of the offsets with random signs, or stay at zero for hundreds of sweeps.
+elsewhere, a direction may take the place of the offsets with random signs, or stay at zero for hundreds of sweeps. For
+the latter reason too, hyperparameters stay where they start for the first HELD sweeps: a direction that has not yet
+found anything would be shrunk to nothing before it does.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from lorank.solvers.gibbs.tied import draw_tied
 from lorank.solvers.posterior import Draws
 from lorank.types import Array
 
-START = 1 / 16
+START, HELD = 1 / 8, 8
 # The prior of the noise counts as one residual of this part of the data's variance.
 NOISE_PART = 1e-3
 # What random numbers of a sweep are for, beside the two sides (0 and 1).
@@ -84,7 +86,7 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     """A chain before its first sweep, at given factors or at offsets and random ones, with room for `kept` draws."""
     observations, k, biased = problem.observations, problem.rank, problem.biased
     dtype, values = observations.dtype, observations.values.astype(np.float64)
-    scale = float(np.mean((values - (values.mean() if biased else 0.0)) ** 2)) or 1.0
+    scale = float(np.average((values - biased * observations.mean) ** 2, weights=observations.weights)) or 1.0
     deviations = np.zeros((2, k + biased))
     if factors is None:
         offsets = empirical_bayes_offsets(observations, workers=problem.workers) if biased else None
@@ -167,7 +169,7 @@ class Sampler:
         half the squared residuals, weighted."""
         side, other = (chain.cols, chain.rows) if transposed else (chain.rows, chain.cols)
         prior, precision, p, dtype = self.priors[transposed], chain.precision, self.p, factors.dtype
-        hyper = prior.draw(side.hyper, factors.left[:, :p], rng)
+        hyper = side.hyper if t <= HELD else prior.draw(side.hyper, factors.left[:, :p], rng)
         ridge = hyper.Lambda / precision
         pull = prior.means(hyper, len(factors.left), dtype) @ ridge.astype(dtype)
         graph, beside = self.graphs[transposed], self.graphs[not transposed]
@@ -184,7 +186,7 @@ class Sampler:
         self.problem.workers.run(
             kernels.draw_lines,
             lines.pointers,
-            *(lines.pointers, lines.indices, lines.values, factors.right, self.k, self.problem.biased),
+            *(*lines.arrays, factors.right, self.k, self.problem.biased),
             *(dtype.type(factors.offset), side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype)),
             *(ridge.astype(dtype), pull, dtype.type(precision**-0.5)),
             *(np.uint64(self.seed), 4 * t + transposed, 1, mean, out, loss),

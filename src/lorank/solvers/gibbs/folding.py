@@ -101,7 +101,7 @@ def _regress(
     workers.run(
         kernels.draw_lines,
         lines.pointers,
-        *(lines.pointers, lines.indices, lines.values, factors.right, k, factors.biased, dtype.type(0)),
+        *(*lines.arrays, factors.right, k, factors.biased, dtype.type(0)),
         *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
         *(np.ascontiguousarray(pull, dtype), dtype.type(np.sqrt(usual))),
         *(np.uint64(0), *stream, mean, out, np.empty(count)),

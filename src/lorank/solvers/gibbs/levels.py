@@ -1,6 +1,6 @@
 """Values on a scale: the cuts between levels and the latent values z, given x.
 
-    level l where g_l < z_ij <= g_{l+1},   z_ij ~ N(x_ij, s2 / (c_i d_j)),   g_l ~ N(offset, CUT_SPREAD^2 s2)
+    level l where g_l < z_ij <= g_{l+1},   z_ij ~ N(x_ij, s2 / (c_i d_j omega_ij)),   g_l ~ N(offset, CUT_SPREAD^2 s2)
 
 s2 is fixed: the data cannot tell the scale of x from that of the noise. It is that of the noise around the offsets, so
 that x and the cuts are about in the unit of the data.
@@ -41,7 +41,7 @@ class Levels:
         if cuts.size:
             cuts = self._draw_cuts(x, cuts, factors.offset, own, roots, rng)
         z, rows = np.empty_like(x), seen.by_row
-        args = (rows.pointers, rows.indices, self.level, x, own, roots, cuts, np.uint64(seed), stream, z)
+        args = (rows.pointers, rows.indices, rows.weights, self.level, x, own, roots, cuts, np.uint64(seed), stream, z)
         self.workers.run(kernels.draw_latent, rows.pointers, *args, work_per_entry=200)
         return cuts, z
 
@@ -62,7 +62,7 @@ class Levels:
         c, seen = cuts.size, self.problem.observations
         blocks = -(-x.size // kernels.LEVEL_BLOCK)
         out = np.empty((blocks, 1 + 3 * c))
-        args = (seen.rows, seen.cols, self.level, x, own, roots, cuts, out)
+        args = (seen.rows, seen.cols, seen.weights, self.level, x, own, roots, cuts, out)
         self.workers.run_evenly(kernels.cut_terms, blocks, *args, work_per_line=100 * kernels.LEVEL_BLOCK)
         terms = out.sum(axis=0)
         ridge, off = 1 / (CUT_SPREAD**2 * self.variance), cuts - offset

@@ -1,0 +1,149 @@
+"""goal="ranking": lists that people act on, from clicks, counts or ratings.
+
+What was not seen counts a little as not wanted (`lorank.problems.unobserved`), values become preferences between 0 and
+1 (`lorank.models.preferences`), and whatever is not given is chosen by the lists that come out of it
+(`lorank.tuning.ranking`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lorank import registry
+from lorank.errors import InputError
+from lorank.estimators import running
+from lorank.estimators.parameters import Parameters
+from lorank.linalg.blas import one_blas_thread
+from lorank.models.list_metrics import METRICS, find_metric
+from lorank.models.preferences import is_constant
+from lorank.models.ranking_metrics import hits, relevant_part
+from lorank.models.setting import Setting
+from lorank.observations import Observations, observe
+from lorank.observations.splits import hold_out_of_rows
+from lorank.problems import Problem
+from lorank.solvers import Callback, Result
+from lorank.tuning.ranking import RankingSpace, judged_rows, noise_level, setting_of_ranking, tune_ranking
+from lorank.tuning.setting import AUTO
+from lorank.tuning.trial_log import OnTrial
+from lorank.tuning.trials import Trials
+from lorank.types import Array
+
+# The part of each row's entries by which lists are judged.
+HELD_OUT = 0.2
+GOALS = (AUTO, "values", "ranking")
+# What a matrix must have for a constant value to be taken for clicks.
+LEAST_ENTRIES, LEAST_SIDE = 50, 5
+
+
+def applies(asked: Parameters, observations: Observations) -> bool:
+    """Whether lists are the goal: if that is asked for, or if all values are the same, which is said then."""
+    if asked.goal not in GOALS:
+        raise InputError(f"goal must be 'auto', 'values' or 'ranking'; got {asked.goal!r}.")
+    if asked.goal != AUTO:
+        return bool(asked.goal == "ranking")
+    m, n = observations.shape
+    few = observations.nnz < LEAST_ENTRIES or min(m, n) < LEAST_SIDE or observations.nnz == m * n
+    if few or not is_constant(observations) or AUTO not in (asked.lam, asked.rank):
+        return False
+    print(
+        "lorank: all values are the same, so who has what is learnt: goal='ranking' (goal='values' fits the values)",
+        file=sys.stderr,
+        flush=True,
+    )
+    return True
+
+
+def fit(
+    asked: Parameters,
+    observations: Observations,
+    validation: Any,
+    seed: int,
+    callbacks: Sequence[Callback] = (),
+    on_trial: OnTrial | None = None,
+) -> tuple[Parameters, Observations, Setting, Result, None, Trials]:
+    """Choose what is not given, and fit; what `MatrixCompletion` keeps."""
+    metric, k = parse_metric(asked.metric)
+    asked = replace(asked, method="nnfn" if asked.method == AUTO else asked.method, goal="ranking")
+    if asked.loss not in (AUTO, "squared"):
+        raise InputError(f"goal='ranking' goes with the squared loss; got loss={asked.loss!r}.")
+    asked = replace(asked, loss="squared")
+    everything = observations
+    if validation is None or isinstance(validation, float):
+        train, held_out = hold_out_of_rows(observations, validation or HELD_OUT, seed)
+        observations = train if isinstance(validation, float) else observations
+    else:
+        train, held_out = observations, observe(validation).aligned_to(observations).astype(observations.dtype)
+    solver = running.build_solver(asked)
+
+    def problem(entries: Observations, setting: Setting) -> Problem:
+        return running.build_problem(asked, entries, running.for_data(asked, entries, setting))
+
+    seconds = None if asked.max_seconds is None else asked.max_seconds / 2
+    with one_blas_thread():
+        found = tune_ranking(_space(asked), problem, solver, train, held_out, seed, k, metric, seconds, on_trial)
+    parameters = found.parameters
+    if asked.lam == AUTO:
+        # Noise grows with the entries that there are.
+        parameters["lam"] *= noise_level(observations) / noise_level(train)
+    setting = running.for_data(asked, observations, setting_of_ranking(parameters, everything))
+    fits = [
+        running.solve(asked, observations, setting, None, None, callbacks, seed=seed + more)
+        for more in range(asked.n_fits)
+    ]
+    result = running.averaged(fits)
+    popular = most_popular_score(train, held_out, seed, k, metric)
+    said = f"On held-out entries {metric}@{k} is {1 - found.error:.3f}, and {popular:.3f} for the most popular columns."
+    return asked, observations, setting, replace(result, message=f"{result.message} {said}"), None, found.trials
+
+
+def parse_metric(text: str) -> tuple[str, int]:
+    """Name and length of lists of a measure such as "ndcg@10"."""
+    name, at, length = text.partition("@")
+    if not at or not length.isdigit() or int(length) < 1:
+        raise InputError(f"metric is a measure and a length of lists, such as 'ndcg@10'; got {text!r}.")
+    return find_metric(name), int(length)
+
+
+def most_popular_score(train: Observations, held_out: Observations, seed: int, k: int, metric: str) -> float:
+    """The measure of lists that have the columns with the most entries that the row has not seen."""
+    wanted = relevant_part(held_out, train)
+    rows = judged_rows(wanted, seed)
+    lists = most_popular(train, rows, k)
+    return float(METRICS[metric](hits(lists, wanted, rows), np.diff(wanted.by_row.pointers)[rows]).mean())
+
+
+def most_popular(train: Observations, rows: Array, k: int) -> Array:
+    """The k columns with the most entries that each row has not seen; -1 where there are no more."""
+    order = np.argsort(-np.diff(train.by_col.pointers), kind="stable")
+    lists = np.full((rows.size, k), -1)
+    for i, row in enumerate(rows):
+        seen = train.by_row.indices[train.by_row.pointers[row] : train.by_row.pointers[row + 1]]
+        best = order[: seen.size + k]
+        best = best[~np.isin(best, seen)][:k]
+        lists[i, : best.size] = best
+    return lists
+
+
+def _space(asked: Parameters) -> RankingSpace:
+    """What is given, and what is to be chosen."""
+    method = registry.find(asked.method)
+
+    def given(value: Any) -> Any:
+        return None if value is None or value == AUTO else value
+
+    rank = given(asked.rank)
+    return RankingSpace(
+        lam=given(asked.lam),
+        rank=None if rank is None else int(rank),
+        theta=given(asked.theta),
+        has_theta="theta" in method.parameters,
+        unobserved_weight=given(asked.unobserved_weight),
+        unobserved_value=float(asked.unobserved_value),
+        frequency_power=given(asked.frequency_power),
+        biases=asked.biases is True,
+    )

@@ -1,0 +1,211 @@
+"""What a model that ranks is fitted with, chosen by the lists that it makes for entries that were held out.
+
+A part of each row's entries is held out, and every trial is judged by NDCG@k (or another measure of lists) on those of
+them that are relevant, all columns that the row has not in the training part competing. The search goes along one
+parameter after the other, in steps of a factor, and keeps what is better:
+
+    lam, the power of the values, the weight of what was not observed, the rank, lam again, how much the regularizer
+    grows with the entries of a line, theta, and lam between the steps.
+
+It begins at the size of a singular value of noise of the data's own size. A trial is a short fit from the same start,
+so that lists differ by what is tried alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lorank.linalg import Factors
+from lorank.models.list_metrics import METRICS
+from lorank.models.preferences import Grades, is_constant
+from lorank.models.ranking_metrics import hits, relevant_part
+from lorank.models.setting import Setting
+from lorank.observations import Observations
+from lorank.solvers import Solver, Stopping, solve
+from lorank.tuning.held_out import Build
+from lorank.tuning.search import Candidate, Found, Judgement, Search
+from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.types import Array
+
+# Sweeps of a trial, and rows that judge it, at most.
+SWEEPS, ROWS = 8, 5000
+# Where the search begins, and how far each parameter goes.
+FIRST_RANK, FIRST_WEIGHT, FIRST_POWER = 32, 0.2, 0.5
+MOST_RANK, WEIGHTS = 256, (0.003, 0.8)
+# A gain of less than this part is none: of two that are as good, the simpler one stays.
+GAIN = 2e-3
+
+
+@dataclass(frozen=True)
+class RankingSpace:
+    """What is given; None for what is to be chosen."""
+
+    lam: float | None = None
+    rank: int | None = None
+    theta: float | None = None
+    has_theta: bool = True
+    unobserved_weight: float | None = None
+    unobserved_value: float = 0.0
+    frequency_power: float | None = None
+    biases: bool = False
+
+
+def tune_ranking(
+    space: RankingSpace,
+    build: Build,
+    solver: Solver,
+    train: Observations,
+    held_out: Observations,
+    seed: int,
+    k: int = 10,
+    metric: str = "ndcg",
+    max_seconds: float | None = None,
+    on_trial: OnTrial | None = None,
+) -> Found:
+    """Search a space; the error of a trial is 1 - the measure of its lists."""
+    judge = ListJudge(build, solver, train, relevant_part(held_out, train), seed, k, metric)
+    search = Search(judge, TrialLog(None, on_trial), math.inf if max_seconds is None else max_seconds)
+    return search.run(_Climb(space, train, search).run)
+
+
+def setting_of_ranking(parameters: Mapping[str, Any], observations: Observations) -> Setting:
+    """What a model is fitted with, from the parameters of a trial."""
+    grades = Grades.of(observations, parameters["value_power"])
+    names = ("lam", "rank", "theta", "biases", "unobserved_weight", "unobserved_value", "frequency_power")
+    return Setting(**{name: parameters[name] for name in names}, grades=(grades.low, grades.high, grades.power))
+
+
+@dataclass(frozen=True)
+class ListJudge:
+    """Fits a candidate to the training part, and measures its lists by the relevant held-out entries."""
+
+    build: Build
+    solver: Solver
+    train: Observations
+    wanted: Observations
+    seed: int
+    k: int
+    metric: str
+
+    def __call__(self, candidate: Candidate) -> Judgement:
+        problem = self.build(self.train, setting_of_ranking(candidate.parameters, self.train))
+        # Ended by a callback: a short fit is no reason for a warning.
+        short = [lambda progress: progress.iteration >= SWEEPS]
+        result = solve(self.solver, problem, stopping=Stopping(1e-4, SWEEPS + 1), callbacks=short, seed=self.seed)
+        return Judgement(1 - self.measure(result.factors), result)
+
+    def measure(self, factors: Factors) -> float:
+        """The measure of the lists that these factors make."""
+        rows = judged_rows(self.wanted, self.seed)
+        right = hits(lists_of(factors, self.train, rows, self.k), self.wanted, rows)
+        return float(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]).mean())
+
+
+def judged_rows(wanted: Observations, seed: int) -> Array:
+    """Rows that have something to find, at most ROWS of them, at random."""
+    rows = np.flatnonzero(np.diff(wanted.by_row.pointers))
+    if rows.size > ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, ROWS, replace=False))
+    return rows
+
+
+def lists_of(factors: Factors, seen: Observations, rows: Array, k: int) -> Array:
+    """The k best columns of each row that it has not seen, best first; -1 where there are no more."""
+    n = factors.shape[1]
+    k = min(k, n)
+    lists = np.full((rows.size, k), -1)
+    size = max(1, (1 << 22) // n)
+    for start in range(0, rows.size, size):
+        block = rows[start : start + size]
+        scores = factors.W[block] @ factors.H.T + factors.col_bias
+        pointers = seen.by_row.pointers
+        for i, row in enumerate(block):
+            scores[i, seen.by_row.indices[pointers[row] : pointers[row + 1]]] = -np.inf
+        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        found = np.take_along_axis(scores, best, 1)
+        order = np.argsort(-found, axis=1, kind="stable")
+        ranked = np.where(np.isfinite(found), best, -1)
+        lists[start : start + size] = np.take_along_axis(ranked, order, 1)
+    return lists
+
+
+class _Climb:
+    """The strategy: one parameter after the other."""
+
+    def __init__(self, space: RankingSpace, train: Observations, search: Search) -> None:
+        self.space, self.train, self.search = space, train, search
+        self.tried: dict[tuple[Any, ...], Fitted] = {}
+
+    def run(self) -> Fitted:
+        """All stages; the best trial."""
+        space, m_n = self.space, self.train.shape
+        constant = is_constant(self.train)
+        first = {
+            "lam": noise_level(self.train) if space.lam is None else space.lam,
+            "rank": min(FIRST_RANK, *m_n) if space.rank is None else space.rank,
+            "theta": 0.0 if space.theta is None and space.has_theta else space.theta,
+            "biases": space.biases,
+            "unobserved_weight": FIRST_WEIGHT if space.unobserved_weight is None else space.unobserved_weight,
+            "unobserved_value": space.unobserved_value,
+            "frequency_power": FIRST_POWER if space.frequency_power is None else space.frequency_power,
+            "value_power": 0.0 if constant else 1.0,
+        }
+        self.search.log.expect({"all": 20})
+        self.search.log.begin("all")
+        best = self.along(self.attempt(first), "lam", 2.0)
+        if not constant:
+            best = self.among(best, "value_power", (0.0, 0.5, 2.0))
+        if space.unobserved_weight is None:
+            best = self.along(best, "unobserved_weight", 2.5, WEIGHTS)
+        if space.rank is None:
+            best = self.along(best, "rank", 2, (4, min(MOST_RANK, *m_n)))
+        best = self.along(best, "lam", 1.5)
+        if space.frequency_power is None:
+            best = self.among(best, "frequency_power", (0.0, 1.0))
+        if space.theta is None and space.has_theta:
+            best = self.among(best, "theta", (0.5,))
+        return self.along(best, "lam", 1.2)
+
+    def attempt(self, parameters: Mapping[str, Any]) -> Fitted:
+        key = tuple(parameters.values())
+        if key not in self.tried:
+            self.tried[key] = self.search.attempt(parameters)
+        return self.tried[key]
+
+    def along(self, best: Fitted, name: str, factor: float, limits: tuple[float, float] = (0.0, math.inf)) -> Fitted:
+        """Multiply a parameter by a factor, or else divide it, while that helps."""
+        if name == "lam" and self.space.lam is not None:
+            return best
+        first = best
+        for ratio in (factor, 1 / factor):
+            while limits[0] <= (value := self._scaled(best.parameters[name], ratio)) <= limits[1]:
+                fit = self.attempt({**best.parameters, name: value})
+                if not fit.error < best.error * (1 - GAIN):
+                    break
+                best = fit
+            if best is not first:
+                break
+        return best
+
+    @staticmethod
+    def _scaled(value: float, ratio: float) -> float:
+        return round(value * ratio) if isinstance(value, int) else value * ratio
+
+    def among(self, best: Fitted, name: str, values: Sequence[Any]) -> Fitted:
+        """The best of several values."""
+        for value in values:
+            fit = self.attempt({**best.parameters, name: value})
+            if fit.error < best.error * (1 - GAIN):
+                best = fit
+        return best
+
+
+def noise_level(observations: Observations) -> float:
+    """The largest singular value of noise: sqrt(entries on a line of the shorter side) times the size of the grades."""
+    grades = Grades.of(observations, 1.0).apply(observations).values.astype(np.float64)
+    return float(np.sqrt(observations.nnz / min(observations.shape) * np.mean(grades**2)))

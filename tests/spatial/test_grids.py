@@ -1,0 +1,175 @@
+"""Grids with gaps: land stays, clouds are filled, blocks are the whole, files keep what they had."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter
+
+from lorank import spatial
+from lorank.errors import InputError
+from lorank.spatial import GridCompletion, gaps, grids
+from lorank.spatial.gaps import Regression, Smoothing, hide_gaps
+
+GIVEN = {"rank": 4, "lam": 1.0, "theta": 1.0, "time_length": 3.0}
+
+
+@pytest.fixture(scope="module")
+def sea():
+    """80 times x 24 x 30: three patterns, an eddy field, noise; clouds of a third, land in a corner."""
+    rng = np.random.default_rng(0)
+    n, shape = 80, (24, 30)
+    patterns = np.stack([gaussian_filter(rng.standard_normal(shape), 5, mode="wrap") for _ in range(3)])
+    patterns /= patterns.std(axis=(1, 2), keepdims=True)
+    series = gaussian_filter(rng.standard_normal((n, 3)), (2, 0))
+    eddies = gaussian_filter(rng.standard_normal((n, *shape)), (1.5, 2, 2))
+    truth = 15 + np.einsum("tk,kyx->tyx", series / series.std(axis=0), patterns) + 0.4 * eddies / eddies.std()
+    seen = truth + 0.05 * rng.standard_normal(truth.shape)
+    clouds = gaussian_filter(rng.standard_normal(truth.shape), (0, 4, 4))
+    seen[clouds / clouds.std() > rng.normal(0.4, 0.5, n)[:, None, None]] = np.nan
+    seen[:, :6, :8] = np.nan
+    return truth, seen
+
+
+def test_gaps_are_filled_and_land_is_not(sea):
+    truth, seen = sea
+    filled, deviation = GridCompletion(**GIVEN).fit(seen).complete()
+    land = np.zeros(seen.shape[1:], bool)
+    land[:6, :8] = True
+    assert np.isnan(filled[:, land]).all()
+    clouds = np.isnan(seen) & ~land
+    miss = (filled - truth)[clouds]
+    plain, _ = GridCompletion(**GIVEN, smoothing=(0, 0, 1)).fit(seen).complete()
+    alone = np.sqrt(np.mean((plain - truth)[clouds] ** 2))
+    assert np.sqrt(np.mean(miss**2)) < 0.9 * alone, "residuals are smooth here"
+    mean = np.nanmean(np.where(land, 0, seen), axis=0)
+    assert np.sqrt(np.mean(miss**2)) < 0.4 * np.sqrt(np.mean((mean - truth)[clouds] ** 2))
+    assert 0.8 < np.mean(np.abs(miss) < 1.645 * deviation[clouds]) < 0.97
+    np.testing.assert_allclose(filled[~np.isnan(seen)], seen[~np.isnan(seen)], rtol=1e-6)
+    assert (deviation[~np.isnan(seen)] == 0).all()
+
+
+def test_blocks_are_the_whole(sea, monkeypatch):
+    """A halo makes the smoothing of a block that of the whole grid, and only slices are read."""
+
+    class Slices:
+        shape = sea[1].shape
+        largest = 0
+
+        def __getitem__(self, parts):
+            found = sea[1][parts]
+            Slices.largest = max(Slices.largest, found.size)
+            return found
+
+    given = GIVEN | {"smoothing": (1.0, 1.0, 1.0)}
+    whole = GridCompletion(**given).fit(sea[1]).complete()
+    model = GridCompletion(**given).fit(Slices())
+    monkeypatch.setattr(grids, "BLOCK_BYTES", 60 * 80 * 17**2)
+    Slices.largest = 0
+    blocks = model.complete()
+    assert Slices.largest < sea[1].size
+    for one, other in zip(whole, blocks):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_cell_is_its_own_ridge_regression():
+    rng = np.random.default_rng(1)
+    R, x = rng.standard_normal((20, 3)), rng.standard_normal((4, 20))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    precision = np.diag([1.0, 2.0, 3.0])
+    centre = np.array([1.0, 0.0, -1.0])
+    found = Regression(R, centre, precision, 0.5).predict(x)
+    for i in range(4):
+        seen = ~np.isnan(x[i])
+        A = R[seen].T @ R[seen] / 0.5 + precision
+        expected = R @ np.linalg.solve(A, R[seen].T @ x[i, seen] / 0.5 + precision @ centre)
+        np.testing.assert_allclose(found[i], expected, atol=1e-10)
+
+
+def test_smoothing_is_a_weighted_mean():
+    residual = np.full((5, 9, 9), np.nan)
+    residual[2, 4, 4], residual[2, 4, 6] = 1.0, 3.0
+    smoothed, known = Smoothing(1.0, 0.5, 0.0).apply(residual)
+    assert smoothed[2, 4, 5] == pytest.approx(2.0, abs=1e-5)
+    assert known[2, 4, 5] == pytest.approx(1.0)
+    shrunk, known = Smoothing(1.0, 0.5, 2.0).apply(residual)
+    assert 0 < shrunk[2, 4, 5] < 1.5
+    assert 0 < known[2, 4, 5] < 1
+    assert not Smoothing(0.0, 0.0, 1.0).apply(residual)[0].any()
+
+
+def test_hidden_gaps_are_those_of_other_times(sea, monkeypatch):
+    monkeypatch.setattr(gaps, "HIDDEN", 0.3)
+    missing = np.isnan(sea[1])
+    hidden = hide_gaps(sea[1], np.random.default_rng(0))
+    assert not (hidden & missing).any()
+    for t in np.flatnonzero(hidden.any(axis=(1, 2))):
+        assert any(np.array_equal(hidden[t], ~missing[t] & missing[s]) for s in range(80) if s != t)
+
+
+@pytest.fixture
+def dataset(sea):
+    xr = pytest.importorskip("xarray")
+    y, x = np.mgrid[0:24, 0:30]
+    about = {"units": "degC", "standard_name": "sea_surface_temperature"}
+    dates = np.datetime64("2001-01-01", "ns") + np.arange(80) * np.timedelta64(5, "D")
+    return xr.Dataset(
+        {"sst": (("y", "t", "x"), sea[1].transpose(1, 0, 2), about)},
+        coords={
+            "t": ("t", dates, {"standard_name": "time"}),
+            "nav_lat": (("y", "x"), 40 + 0.1 * y + 0.01 * x, {"units": "degrees_north"}),
+            "nav_lon": (("y", "x"), 0.1 * x - 0.01 * y, {"units": "degrees_east"}),
+        },
+        attrs={"history": "made up"},
+    )
+
+
+def test_curvilinear_grids_are_found_by_their_attributes(sea, dataset):
+    filled = spatial.complete(dataset["sst"], **GIVEN)
+    assert filled.dims == ("y", "t", "x")
+    assert filled.estimated_error.attrs["standard_name"] == "sea_surface_temperature standard_error"
+    direct, _ = GridCompletion(**GIVEN).fit(sea[1], dataset["t"].values).complete()
+    np.testing.assert_allclose(filled.transpose("t", "y", "x").values, direct, rtol=1e-5)
+    mask = dataset["nav_lat"] > 41
+    masked = spatial.complete(dataset["sst"], mask=mask, **GIVEN)
+    assert np.isnan(masked.transpose("t", "y", "x").values[:, ~mask.values]).all()
+    with pytest.raises(InputError, match="without covariates"):
+        spatial.complete(dataset["sst"], covariates=["nav_lat"], **GIVEN)
+
+
+def test_levels_and_dask(sea, dataset):
+    pytest.importorskip("dask")
+    import xarray as xr
+
+    twice = xr.concat([dataset["sst"], dataset["sst"] + 5], "depth").chunk({"t": 40, "y": 12})
+    filled = spatial.complete(twice, **GIVEN, smoothing=(1.0, 0.5, 3.0))
+    assert filled.dims == twice.dims
+    first, second = filled.isel(depth=0).values, filled.isel(depth=1).values
+    np.testing.assert_allclose(first + 5, second, atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_files_stay_packed_and_say_what_was_done(dataset, tmp_path, suffix):
+    import xarray as xr
+
+    pytest.importorskip("h5netcdf" if suffix == ".nc" else "zarr")
+    source, target = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
+    packed = {"sst": {"dtype": "int16", "scale_factor": 0.01, "add_offset": 10.0, "_FillValue": -32768}}
+    if suffix == ".nc":
+        dataset.to_netcdf(source, engine="h5netcdf", encoding=packed)
+    else:
+        dataset.to_zarr(source, encoding=packed, consolidated=False)
+    used = spatial.complete_file(source, target, **GIVEN, smoothing=(1.0, 0.5, 3.0))
+    assert used["rank"] == 4
+    with (
+        xr.open_dataset(target, engine="h5netcdf")
+        if suffix == ".nc"
+        else xr.open_zarr(target, consolidated=False) as out
+    ):
+        assert out["sst"].encoding["dtype"] == np.int16
+        assert out["sst"].encoding["scale_factor"] == 0.01
+        assert out["sst"].attrs["ancillary_variables"] == "sst_error"
+        assert out.attrs["history"].endswith("made up")
+        assert f"filled {used['filled']} of {dataset['sst'].size} values of sst" in out.attrs["history"]
+        assert out["sst_error"].dims == ("y", "t", "x")
+        before, after = dataset["sst"].values, out["sst"].values
+        np.testing.assert_allclose(after[~np.isnan(before)], before[~np.isnan(before)], atol=0.0051)
+        assert np.isnan(after).sum() == 80 * 48, "land stays missing"
