@@ -48,6 +48,10 @@ class Loss(ABC):
         difference = (x - o).astype(np.float64)
         return float(np.sqrt(np.average(difference**2, weights=weights)))
 
+    def each(self, x: Array, o: Array) -> Array:
+        """What `error` is made of, for each entry: squares of the differences."""
+        return np.asarray((x - o).astype(np.float64) ** 2)
+
     def prepare(self, o: Array) -> Array:
         """Targets as the loss wants them; those that it cannot take are refused."""
         return o
@@ -125,6 +129,10 @@ class Logistic(Loss):
     def error(self, x: Array, o: Array, weights: Array | None = None) -> float:
         """The mean of the losses (cross-entropy, in nats)."""
         return self.value(x, o, weights) / (len(o) if weights is None else float(weights.sum(dtype=np.float64)))
+
+    def each(self, x: Array, o: Array) -> Array:
+        """The loss of each entry."""
+        return np.logaddexp(0.0, -(x * o).astype(np.float64))
 
     def prepare(self, o: Array) -> Array:
         classes = np.unique(o)

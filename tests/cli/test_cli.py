@@ -71,7 +71,7 @@ def test_clip(run, model):
 def test_a_sampled_model_has_error_bars_from_its_file(run, model):
     code, _, err = run("fit", "ratings.csv", "--method", "bpmf", "-o", "b.lorank")
     assert code == 0, err
-    assert "Nothing is searched for bpmf, which draws its own weights; it has rank 10 and biases" in err
+    assert "sampler + who rated what" in err
     assert json.loads(run("inspect", "b.lorank", "--json")[1])["intervals"] is True
     code, out, err = run("predict", "b.lorank", "test.csv", "--interval", "0.9", "--json")
     assert code == 0, err
@@ -343,10 +343,10 @@ def test_parameters_of_a_method_are_set(run, model):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["fit", "ratings.csv", "--set", "q=1"], "has no parameter q; it has lam and theta"),
-        (["fit", "ratings.csv", "--set", "theta"], "such as p=0.5"),
-        (["fit", "ratings.csv", "--set", "theta=x"], "give a number or auto"),
-        (["fit", "ratings.csv", "--set", "lam=3"], "lam is not set on a method"),
+        (["fit", "ratings.csv", "--method", "nnfn", "--set", "q=1"], "has no parameter q; it has lam and theta"),
+        (["fit", "ratings.csv", "--method", "nnfn", "--set", "theta"], "such as p=0.5"),
+        (["fit", "ratings.csv", "--method", "nnfn", "--set", "theta=x"], "give a number or auto"),
+        (["fit", "ratings.csv", "--method", "nnfn", "--set", "lam=3"], "lam is not set on a method"),
         (["fit", "ratings.csv", "--method", "schatten-p", "--set", "p=2"], "p must be strictly between 0 and 1"),
         (["fit", "ratings.csv", "--method", "lsp", "--set", "theta=auto"], "declares no values of theta to search"),
         (["compare", "ratings.csv", "--methods", "mcp,fgsr", "--set", "t=1"], "there are theta, p"),

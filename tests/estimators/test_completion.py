@@ -107,7 +107,8 @@ def test_clone_params_pickle(table):
 def test_complete_gives_back_a_frame(table, library):
     holes, whole = table
     frame = library.DataFrame({f"c{j}": holes[:, j] for j in range(20)})
-    filled = lorank.complete(frame, rank=3, lam=0.05, random_state=0)
+    # Columns are centred, which adds a direction.
+    filled = lorank.complete(frame, rank=4, lam=0.05, random_state=0)
     assert type(filled) is type(frame)
     assert list(filled.columns) == list(frame.columns)
     assert np.abs(filled.to_numpy() - whole).max() < 0.2
@@ -127,7 +128,7 @@ def test_complete_gives_back_a_sparse_matrix(table, kind):
 
 
 def test_complete_gives_back_an_array(table):
-    assert isinstance(lorank.complete(table[0], rank=3, lam=0.05), np.ndarray)
+    assert isinstance(lorank.complete(table[0], rank=4, lam=0.05), np.ndarray)
 
 
 def test_large_matrices_are_not_made_dense():
@@ -164,8 +165,7 @@ def test_not_fitted():
 
 
 BAD_PARAMETERS = [
-    ({"rank": 0}, "rank must be between 1 and 20"),
-    ({"rank": 21}, "rank must be between 1 and 20 for a matrix of 60 x 20; got 21"),
+    ({"rank": 0}, "rank must be a whole number of at least 1"),
     ({"rank": 2.5}, "rank must be a whole number"),
     ({"lam": -1.0}, "lam"),
     ({"lam": float("nan")}, "lam"),
@@ -187,7 +187,7 @@ BAD_PARAMETERS = [
 @pytest.mark.parametrize(("params", "said"), BAD_PARAMETERS)
 def test_bad_parameters_get_one_sentence(table, params, said):
     with pytest.raises(InputError, match=said) as caught:
-        MatrixCompletion(**{"rank": 3, **params}).fit(table[0])
+        MatrixCompletion(**{"rank": 3, "lam": 10.0, **params}).fit(table[0])
     assert "\n" not in str(caught.value)
 
 
@@ -280,8 +280,8 @@ def test_tuning_is_that_of_the_last_fit(table):
 
 
 def test_representation_shows_what_was_found(table):
-    model = MatrixCompletion(rank="auto", lam="auto", random_state=0)
-    assert repr(model) == str(clone(model)) == "MatrixCompletion(lam='auto', random_state=0, rank='auto')"
+    model = MatrixCompletion("nnfn", random_state=0)
+    assert repr(model) == str(clone(model)) == "MatrixCompletion(method='nnfn', random_state=0)"
     model.fit(table[0])
     error = f"held-out error {model.tuning_.chosen.error:.4g}"
     for text in (repr(model), model._repr_html_(), model._repr_mimebundle_()["text/html"]):

@@ -47,7 +47,7 @@ def test_rows_that_a_split_leaves_empty_are_predicted(entries):
     pairs, y = entries
     # Each fold is a block of rows that the others do not have.
     order = np.argsort(pairs[:, 0], kind="stable")
-    predicted = cross_val_predict(EntryRegressor(rank=2, biases=True), pairs[order], y[order], cv=KFold(3))
+    predicted = cross_val_predict(EntryRegressor(rank=2, lam=10.0, biases=True), pairs[order], y[order], cv=KFold(3))
     assert np.isfinite(predicted).all()
 
 
@@ -64,7 +64,7 @@ def test_ids_of_any_kind(entries):
 
 
 def test_tunes_itself(entries):
-    model = EntryRegressor(lam="auto", rank="auto", random_state=0).fit(*entries)
+    model = EntryRegressor("nnfn", random_state=0).fit(*entries)
     assert model.model_.setting_.rank == 2
 
 

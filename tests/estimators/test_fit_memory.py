@@ -12,7 +12,7 @@ from lorank.estimators.memory import fit_memory
 from lorank.estimators.parameters import Parameters
 from lorank.linalg import memory
 
-AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 def entries(m, n, count, dtype):
@@ -48,7 +48,7 @@ def test_within_a_factor_of_one_and_a_half(params, validation, sizes):
 
 
 def asked(model):
-    return Parameters(**model.get_params(deep=False))
+    return Parameters(**model.get_params(deep=False)).for_shape((10_000, 10_000))
 
 
 def foretold_over_taken(params, validation, m, n, count, rank):
@@ -66,8 +66,8 @@ def foretold_over_taken(params, validation, m, n, count, rank):
 
 def test_refused_before_it_begins(monkeypatch):
     X = entries(1000, 800, 10_000, "float64")
-    needed = fit_memory(asked(MatrixCompletion(rank=100)), X.shape, X.nnz)
+    needed = fit_memory(asked(MatrixCompletion(rank=100, lam=10.0)), X.shape, X.nnz)
     monkeypatch.setattr(memory, "free_memory", lambda: needed - 1)
     with pytest.raises(MemoryLimitError, match=r"matrix at rank 100 by 'nnfn' would take .* lower the rank"):
-        MatrixCompletion(rank=100).fit(X)
+        MatrixCompletion(rank=100, lam=10.0).fit(X)
     MatrixCompletion(rank=20, lam=1.0).fit(X)

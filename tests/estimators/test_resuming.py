@@ -9,7 +9,7 @@ from lorank.observations import Lines, Observations
 from lorank.solvers import Checkpoint, alternating
 from lorank.tuning.trial_log import TrialLog
 
-AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 @pytest.fixture(scope="module")
@@ -134,17 +134,16 @@ def test_float32_and_a_search_cut_by_time(train, tmp_path):
     assert second.n_iter_ > first.n_iter_
 
 
-def moved_up(observations):
-    """The same columns and values in other rows: the first entry of some row is the last of the one before."""
-    lines = observations.by_row
-    pointers = lines.pointers.copy()
-    row = next(i for i in range(1, pointers.size - 1) if lines.indices[pointers[i]] > lines.indices[pointers[i] - 1])
-    pointers[row] += 1
-    return Observations(observations.shape, Lines(pointers, lines.indices, lines.values))
+def moved_down(observations, by):
+    """The same columns and values in rows further down, of a matrix with a row more."""
+    (m, n), lines = observations.shape, observations.by_row
+    pointers = np.concatenate([np.zeros(by, np.int64), lines.pointers, np.full(1 - by, lines.pointers[-1])])
+    return Observations((m + 1, n), Lines(pointers, lines.indices, lines.values))
 
 
 def test_a_checkpoint_of_another_fit_is_refused_and_stays(train, sweeps, tmp_path):
-    path = tmp_path / "fit.npz"
+    path, moved = tmp_path / "fit.npz", moved_down(train, 1)
+    train = moved_down(train, 0)
     sweeps.last = 40
     # Row 1 begins to the right of where row 0 ends, so that its first entry may be the last of row 0.
     train = train.subset(~((train.rows == 0) & (train.cols >= 50)) & ~((train.rows == 1) & (train.cols < 50)))
@@ -154,7 +153,7 @@ def test_a_checkpoint_of_another_fit_is_refused_and_stays(train, sweeps, tmp_pat
         ({"rank": 4}, train, "with rank auto and not 4"),
         ({"random_state": 1}, train, "with random_state 0 and not 1"),
         ({}, train.with_values(train.values[::-1].copy()), "with other data"),
-        ({}, moved_up(train), "with other data"),
+        ({}, moved, "with other data"),
     ):
         with pytest.raises(InputError, match=f"belongs to another fit, {words}; go on as you began, or remove it"):
             MatrixCompletion(**{**AUTO, "random_state": 0, **params}).fit(data, checkpoint=path)

@@ -123,10 +123,10 @@ def test_folded_and_unseen_rows_have_intervals_too(fitted):
 
 def test_without_held_out_entries_they_are_refused(table):
     holes, _ = table
-    model = MatrixCompletion(rank=2).fit(holes)
+    model = MatrixCompletion(rank=2, lam=10.0).fit(holes)
     with pytest.raises(InputError, match=r"fit it with validation=0\.1"):
         model.predict(0, 0, interval=0.9)
-    model = MatrixCompletion(rank=2).fit(holes, validation=0.2)
+    model = MatrixCompletion(rank=2, lam=10.0).fit(holes, validation=0.2)
     for level in (0, 1, 90):
         with pytest.raises(InputError, match="level lies between 0 and 1"):
             model.predict(0, 0, interval=level)

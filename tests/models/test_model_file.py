@@ -34,7 +34,7 @@ def fitted():
     rows, cols = np.nonzero(rng.random(X.shape) < 0.5)
     names = np.array([f"Ä{i:03}" for i in range(60)])
     observations = lorank.Observations.from_ids(names[rows], cols * 10, np.round(X[rows, cols], 3))
-    model = lorank.MatrixCompletion(lam="auto", rank="auto", biases=True, random_state=0).fit(observations)
+    model = lorank.MatrixCompletion("nnfn", biases=True, random_state=0).fit(observations)
     return model._keep(replace(model.model_, columns=("user", "item", "rating")))
 
 
@@ -52,7 +52,8 @@ def test_everything_comes_back(fitted, tmp_path):
     np.testing.assert_array_equal(loaded.complete(), fitted.complete())
     np.testing.assert_array_equal(loaded.observations.by_row.pointers, fitted.observations_.by_row.pointers)
     again = lorank.MatrixCompletion.from_model(loaded)
-    assert again.get_params() == fitted.get_params()
+    chosen = {"method": "nnfn", "loss": "squared", "features": None}
+    assert again.get_params() == {**fitted.get_params(), **chosen}
     assert list(again.tuning_) == list(fitted.tuning_)
     for name, column in fitted.history_.items():
         np.testing.assert_array_equal(again.history_[name], column)

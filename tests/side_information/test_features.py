@@ -108,8 +108,8 @@ def test_what_is_refused():
     with pytest.raises(InputError, match="features of 19 rows, and the data has 20"):
         MatrixCompletion("bpmf", 2, row_side=F[:19]).fit(seen)
     with pytest.raises(InputError, match="cannot take a Features"):
-        MatrixCompletion("nuclear", 2, row_side=F).fit(seen)
-    with pytest.raises(InputError, match="features must be 'implicit' or None"):
+        MatrixCompletion("nuclear", 2, 10.0, row_side=F).fit(seen)
+    with pytest.raises(InputError, match="features must be 'implicit', None or 'auto'"):
         MatrixCompletion("bpmf", 2, features="explicit").fit(seen)
     with pytest.raises(InputError, match="matrix of numbers"):
         MatrixCompletion("bpmf", 2, row_side=np.array(["a"] * 20)).fit(seen)
@@ -152,3 +152,15 @@ def test_several_graphs_are_their_sum():
     whole = MatrixCompletion(**fit, row_side=one.scaled(2.5)).fit(X)
     parts = MatrixCompletion(**fit, row_side=(one, two)).fit(X)
     np.testing.assert_allclose(parts.model_.factors.dense(), whole.model_.factors.dense(), atol=1e-6)
+
+
+def test_implicit_features_of_data_with_many_empty_lines():
+    """Fewer directions than are asked for: the others are zero."""
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, 200, 3000), rng.integers(0, 150, 3000)
+    pairs = np.unique(np.column_stack([rows, cols]), axis=0)
+    seen = Observations.from_coo(*pairs.T, np.ones(len(pairs)), (900, 700))
+    for features in Features.implicit(seen):
+        F, found = features.matrix.toarray(), features.directions()
+        exact = np.linalg.svd(F, compute_uv=False) ** 2
+        np.testing.assert_allclose(found.squares[:50], exact[:50], rtol=0.02)

@@ -234,15 +234,15 @@ def test_what_does_not_go_together_is_refused(field):
     _, seen, lat, lon = field
     found = graphs(lat, lon)
     with pytest.raises(InputError, match="Biases do not go"):
-        MatrixCompletion(rank=2, biases=True, row_side=found["dense"]).fit(seen)
+        MatrixCompletion(rank=2, lam=10.0, biases=True, row_side=found["dense"]).fit(seen)
     with pytest.raises(InputError, match="cannot take a KernelPrior"):
-        MatrixCompletion("nuclear", rank=2, row_side=found["kernel"]).fit(seen)
+        MatrixCompletion("nuclear", rank=2, lam=10.0, row_side=found["kernel"]).fit(seen)
     with pytest.raises(InputError, match="GradientDescent cannot take a GraphLaplacian"):
         solve(GradientDescent(), problem_of(field, "dense"))
     with pytest.raises(InputError, match="25 nodes, and the matrix 18"):
-        MatrixCompletion(rank=2, col_side=found["dense"]).fit(seen)
+        MatrixCompletion(rank=2, lam=10.0, col_side=found["dense"]).fit(seen)
     with pytest.raises(InputError, match="25 points, and the matrix 18"):
-        MatrixCompletion(rank=2, col_side=found["kernel"]).fit(seen)
+        MatrixCompletion(rank=2, lam=10.0, col_side=found["kernel"]).fit(seen)
 
 
 def test_never_measured_places_are_predicted(field):

@@ -9,7 +9,7 @@ from lorank.observations import Observations
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.tuning.held_out import ENOUGH, MOST_PARTS, parts_of
 
-AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
+AUTO = {"method": "nnfn", **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 def ratings(m=400, n=300, entries=4000, factors=0.0, seed=0):
@@ -134,5 +134,5 @@ def test_the_error_hardly_depends_on_the_seed_of_the_search():
         Observations.from_coo(rows[half], cols[half], values[half], (m, m))
         for half in (slice(0, entries), slice(entries, None))
     )
-    errors = np.array([rmse(MatrixCompletion("nnfn", **AUTO, random_state=seed).fit(train), test) for seed in range(3)])
+    errors = np.array([rmse(MatrixCompletion(**AUTO, random_state=seed).fit(train), test) for seed in range(3)])
     assert np.ptp(errors) < 0.005 * errors.mean()

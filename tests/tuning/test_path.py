@@ -12,7 +12,7 @@ from lorank.solvers import Alternating, Stopping, solve
 from lorank.tuning.path import lam_max
 from lorank.tuning.trials import Trial, Trials, TrialStatus
 
-AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +64,19 @@ def test_only_what_is_auto_is_searched(problem):
     assert model.setting_.rank == 6
     assert set(tried["theta"]) == {0.3}
     assert set(tried["biases"]) == {True}
-    model = MatrixCompletion(lam=0.1, rank="auto", theta=1.0, random_state=0).fit(problem.train)
-    assert set(model.tuning_.columns()["lam"]) == {0.1}
-    assert model.setting_.lam == 0.1
-    assert model.setting_.rank == 5
+    model = MatrixCompletion("nnfn", lam="auto", rank=6, random_state=0).fit(problem.train)
+    assert set(model.tuning_.columns()["rank"]) <= {4, 6}
+    assert len(set(model.tuning_.columns()["theta"])) > 1
+
+
+def test_with_a_lam_nothing_is_searched_and_the_rest_is_the_methods_own(problem):
+    model = MatrixCompletion(lam=0.1, random_state=0).fit(problem.train)
+    assert not hasattr(model, "tuning_")
+    named = {"method": "nnfn", "rank": 10, "theta": None, "biases": False, "loss": "squared", "features": None}
+    same = MatrixCompletion(**named, lam=0.1, random_state=0).fit(problem.train)
+    np.testing.assert_array_equal(model.factors_[0], same.factors_[0])
+    assert model.setting_ == same.setting_
+    assert (model.setting_.rank, model.setting_.theta, model.setting_.biases) == (10, None, False)
 
 
 def test_biases_are_found_where_there_are_some(problem):
@@ -104,7 +113,7 @@ def test_small_and_odd_data():
         assert np.isfinite(model.complete()).all()
     assert np.isfinite(MatrixCompletion(**AUTO, random_state=0).fit(np.full((5, 5), 2.0)).complete()).all()
     with pytest.raises(InputError, match="cannot be split"):
-        MatrixCompletion(lam="auto", rank=1).fit(np.array([[1.0, np.nan]]))
+        MatrixCompletion("nnfn", lam="auto", rank=1).fit(np.array([[1.0, np.nan]]))
 
 
 def test_wrong_words_are_refused(table):
@@ -156,10 +165,15 @@ def test_nothing_is_left_above_lam_max():
 
 def test_the_table_of_trials(tuned):
     table = tuned.tuning_
-    assert repr(table).count("\n") == len(table) + 1
-    assert repr(table).count("<- chosen") == 1
+    kinds = table.candidates
+    assert kinds["candidate"] == ["offsets alone", "NNFN"]
+    assert sum(kinds["trials"]) == len(table)
+    assert kinds["error"][1] == table.chosen.error
+    # The kinds, an empty line, and all trials, with their titles.
+    assert repr(table).count("\n") == len(kinds) + 2 + len(table) + 1
+    assert repr(table).count("<- chosen") == 2
     frame = table.to_frame()
-    names = ["lam", "rank", "theta", "biases", "error", "sweeps", "seconds", "status", "reason", "chosen"]
+    names = ["candidate", "lam", "rank", "theta", "biases", "error", "sweeps", "seconds", "status", "reason", "chosen"]
     assert list(frame.columns) == names
     assert len(frame) == len(table)
     assert table[0].rank == table[0].parameters["rank"]

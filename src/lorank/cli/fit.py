@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import read_table, sides_of
-from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, theta_for
+from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of
+from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
 from lorank.cli.options import (
     AddressOption,
     Backend,
@@ -17,18 +17,26 @@ from lorank.cli.options import (
     BiasesOption,
     ColFeaturesOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    EffortOption,
+    EncodingOption,
+    FeaturesOption,
     HeaderOption,
     JsonOption,
     LamOption,
+    LossOption,
     MaxSecondsOption,
+    NaOption,
     OutOfCoreOption,
     RankOption,
     RowFeaturesOption,
     RowOption,
     SeedOption,
+    SheetOption,
     TableOrFolderArgument,
     ThreadsOption,
     ValueOption,
@@ -37,7 +45,7 @@ from lorank.cli.options import (
     check_command,
     yes_no_auto,
 )
-from lorank.cli.terminal import answer, noting_interrupts, say
+from lorank.cli.terminal import answer, noting_interrupts, say, tried
 from lorank.errors import InputError
 from lorank.files import size_of
 from lorank.progress import ProgressBar
@@ -60,7 +68,7 @@ def fit(
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
-    method: MethodOption = "nnfn",
+    method: MethodOption = "auto",
     assignments: SetOption = None,
     rank: RankOption = "auto",
     lam: LamOption = "auto",
@@ -68,6 +76,9 @@ def fit(
     biases: BiasesOption = "auto",
     row_features: RowFeaturesOption = None,
     col_features: ColFeaturesOption = None,
+    features: FeaturesOption = "auto",
+    loss: LossOption = "auto",
+    effort: EffortOption = "balanced",
     validation: Annotated[
         str | None,
         typer.Option(
@@ -101,16 +112,25 @@ def fit(
     ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to a table and save it.
 
     A long table has a row id, a column id and a value on each line (--row, --col, --value); a wide table is the matrix
-    itself, with missing cells. Parameters that are auto are chosen by the error on a tenth of the entries, which is
-    held out; the model is then fitted to all entries.
+    itself, with missing cells. Nothing else needs to be said: the method and its parameters are chosen by the error on
+    a tenth of the entries, which is held out; the model is then fitted to all entries. What was tried is printed, and
+    kept in the model. --effort says how much time that may take. With --lam nothing is searched: what is not given is
+    then the method's own.
 
     A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. Of its
     parameters only lam is tuned, by the held-out error along a path such as --lam 20,10,5.
+
+    Example: lorank fit ratings.csv --row user --col film --value stars -o model.lorank
     """
     runs = Backend.of(table, backend, out_of_core, workers, address, work_folder)
     chosen = method_of(method, assignments)
@@ -118,8 +138,11 @@ def fit(
         "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
         "lam": _numbers(lam) if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
-        "theta": theta_for(chosen, theta),
+        "theta": number_or_auto(theta or "auto", "--theta", float),
         "biases": yes_no_auto(biases),
+        "features": None if features == "none" else features,
+        "loss": loss,
+        "effort": effort,
         "random_state": seed,
         "n_jobs": threads,
         "max_seconds": max_seconds,
@@ -129,16 +152,14 @@ def fit(
     saved = checkpoint or Path(f"{output}.checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
-    if chosen.samples:
-        _without_search(method, params)
     from lorank.estimators import MatrixCompletion
     from lorank.estimators.progress import FitProgress
     from lorank.files import check_writable
 
     # All that can be wrong with the command comes before the table, which may take minutes.
     model = MatrixCompletion(**params)
-    check_writable(saved)
     check_writable(output, folder=runs.in_parts)
+    check_writable(saved)
     if runs.in_parts:
         _check_folder(output)
         if duplicates != Duplicates.error:
@@ -150,7 +171,7 @@ def fit(
             output,
             (row, col, value),
             model,
-            None if validation is None else _share(validation),
+            None if validation is None else share_of(validation),
             runs.options(threads),
             saved,
             keep_checkpoint=checkpoint is not None,
@@ -161,12 +182,13 @@ def fit(
     if runs.on_ray:
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    habits = habits_of(encoding, decimal, na, comment)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
     model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
-    held_out = _read_validation(validation, columns, delimiter, header, duplicates)
+    held_out = read_validation(validation, columns, delimiter, header, duplicates, habits)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
-        follow = FitProgress(model, bar, lambda: _say_resumed(resumed), chosen.samples)
+        follow = FitProgress(model, bar, lambda: _say_resumed(resumed))
         try:
             model.fit(observations, validation=held_out, callbacks=[follow], checkpoint=saved, on_trial=follow.trial)
         except KeyboardInterrupt:
@@ -181,44 +203,12 @@ def fit(
     fitted.save(output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
-    answer({**_facts(fitted, output), **_errors(fitted)}, as_json)
+    answer({**_facts(fitted, output), **_errors(fitted), **tried(fitted, as_json)}, as_json)
 
 
 def _say_resumed(checkpoint: Path | None) -> None:
     if checkpoint is not None:
         say(f"Going on from {checkpoint}.")
-
-
-def _read_validation(
-    given: str | None, columns: tuple[str, ...] | None, delimiter: str | None, header: bool | None, duplicates: str
-) -> Any:
-    """None, a share, or the observations of another file laid out as the first."""
-    if given is None:
-        return None
-    try:
-        float(given)
-    except ValueError:
-        names = columns or (None, None, None)
-        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
-    return _share(given)
-
-
-def _share(given: str) -> float:
-    try:
-        share = float(given)
-    except ValueError:
-        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
-    if not 0 < share < 1:
-        raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
-    return share
-
-
-def _without_search(method: str, params: dict[str, Any]) -> None:
-    """What the sampler takes where a parameter is auto: it draws its own weights, and does not mind a rank too high."""
-    usual = {"rank": 10, "biases": True, "lam": 1.0}
-    params |= {name: value for name, value in usual.items() if params[name] == "auto"}
-    given = "it has rank 10 and biases unless they are given"
-    say(f"Nothing is searched for {method}, which draws its own weights; {given}.")
 
 
 def _facts(model: Model, output: Path) -> dict[str, Any]:
@@ -233,7 +223,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
         "columns": n,
         "entries": model.entries,
         "method": str(registry.find(model.params["method"])),
-        **model.setting.facts(),
+        **model.facts(),
         "status": result.status.name.lower(),
         "iterations": result.n_iter,
         "seconds": result.seconds,
@@ -327,7 +317,7 @@ def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:
     if guesses:
         say(f"Of a folder only lam is tuned: taking {' and '.join(guesses)}.")
     return {
-        "method": params["method"],
+        "method": "nnfn" if params["method"] == "auto" else params["method"],
         "rank": rank,
         "lam": lam,
         "theta": None if params["theta"] == "auto" else params["theta"],

@@ -12,18 +12,22 @@ from lorank.errors import InputError
 if TYPE_CHECKING:
     from lorank.registry import Method
 
-MethodOption = Annotated[str, typer.Option(help="Name of the method; `lorank compare` tries several.")]
+MethodOption = Annotated[
+    str, typer.Option(help="Name of the method, or auto; `lorank compare` shows several side by side.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Parameter of the method, such as p=0.5 or p=auto; may be given several times."),
 ]
-ThetaOption = Annotated[
-    str | None, typer.Option(help="For NNFN from 0 (nuclear norm) to 1, or auto, which is its default.")
-]
+ThetaOption = Annotated[str | None, typer.Option(help="For NNFN from 0 (nuclear norm) to 1, or auto.")]
 
 
-def method_of(name: str, assignments: list[str] | None) -> Method:
-    """The method of this name with what --set gives it."""
+def method_of(name: str, assignments: list[str] | None) -> Any:
+    """The method of this name with what --set gives it, or "auto"."""
+    if name == "auto":
+        if assignments:
+            raise typer.BadParameter("give --method too: a parameter belongs to one method.", param_hint="--set")
+        return name
     return _having(_find(name, "--method"), _assigned(assignments))
 
 

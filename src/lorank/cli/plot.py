@@ -17,7 +17,10 @@ def plot(
         "model.png"
     ),
 ) -> None:
-    """Draw the convergence, singular values, tuning and residuals of a model."""
+    """Draw the convergence, singular values, tuning and residuals of a model.
+
+    Example: lorank plot model.lorank -o model.png
+    """
     import lorank
     from lorank.files import replacing
     from lorank.plots import draw_model

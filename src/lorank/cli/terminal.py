@@ -14,9 +14,14 @@ from typing import Any
 from lorank.errors import printable
 from lorank.progress import CLEAR_LINE
 
+# Whether only answers and errors are printed.
+quiet = False
 
-def say(text: str) -> None:
-    """A sentence beside the answer: on standard error, so that the answer can be piped."""
+
+def say(text: str, always: bool = False) -> None:
+    """A sentence beside the answer: on standard error, so that the answer can be piped; `always` for errors."""
+    if quiet and not always:
+        return
     text = printable(text)
     # On a terminal a progress bar may be on this line.
     print(f"{CLEAR_LINE}{text}" if sys.stderr.isatty() else text, file=sys.stderr)
@@ -30,6 +35,17 @@ def answer(facts: Mapping[str, Any], as_json: bool) -> None:
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         print(f"{printable(name.replace('_', ' ')):{width}}  {_readable(value)}")
+
+
+def tried(model: Any, as_json: bool) -> dict[str, Any]:
+    """What a search tried, a line for each kind of model; on a terminal as a table on standard error."""
+    from lorank.tuning.trials import Trials
+
+    kinds = Trials.from_rows(model.trials).candidates
+    if as_json or not kinds.rows:
+        return {"candidates": list(kinds.rows)} if kinds.rows else {}
+    say(str(kinds))
+    return {}
 
 
 def plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ from sklearn.utils import check_random_state
 
 from lorank import losses
 from lorank.errors import InputError
-from lorank.estimators import ranking_goal, running
+from lorank.estimators import choosing, ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.parameters import OWN, SIDES, Parameters
+from lorank.estimators.several import solve_all
 from lorank.estimators.sides import bind_sides
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
@@ -24,7 +26,6 @@ from lorank.models.updating import grown, told
 from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
 from lorank.tuning.held_out import parts_of, setting_of
-from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
 
@@ -64,7 +65,8 @@ class MatrixCompletion(ModelEstimator):
         empirical Bayes (`lorank.problems.offsets`), whatever lam is.
     n_fits : int
         With more than one, the mean of so many fits from different random starts: a smaller error for so many times
-        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`.
+        the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`. For "bpmf"
+        they are chains, drawn side by side on the threads that there are, and the message says whether they agree.
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
@@ -132,13 +134,13 @@ class MatrixCompletion(ModelEstimator):
 
     def __init__(
         self,
-        method: Any = "nnfn",
-        rank: int | str = 10,
-        lam: float | str = 10.0,
-        theta: float | str | None = None,
-        loss: str | losses.Loss = "squared",
+        method: Any = "auto",
+        rank: int | str = "auto",
+        lam: float | str = "auto",
+        theta: float | str | None = "auto",
+        loss: str | losses.Loss = "auto",
         solver: Any = "auto",
-        biases: bool | str = False,
+        biases: bool | str = "auto",
         n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -152,7 +154,8 @@ class MatrixCompletion(ModelEstimator):
         row_side: Any = None,
         col_side: Any = None,
         graph_weight: float = 1.0,
-        features: str | None = None,
+        features: str | None = "auto",
+        effort: str = "balanced",
         goal: str = "auto",
         metric: str = "ndcg@10",
         unobserved_weight: float | None = None,
@@ -180,6 +183,7 @@ class MatrixCompletion(ModelEstimator):
         self.col_side = col_side
         self.graph_weight = graph_weight
         self.features = features
+        self.effort = effort
         self.goal = goal
         self.metric = metric
         self.unobserved_weight = unobserved_weight
@@ -239,10 +243,10 @@ class MatrixCompletion(ModelEstimator):
             raise InputError(
                 "Validation data goes by its name: fit(X, validation=...); a second argument is y, not used."
             )
+        began = time.perf_counter()
         asked = self._asked()
         asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
-        if self.rank != AUTO:
-            check_rank(int(self.rank), observations.shape)
+        asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -257,7 +261,7 @@ class MatrixCompletion(ModelEstimator):
         factors = None if start is None else contents_of(start).result.summary
         if asked.automatic:
             parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
-            tuned = running.tune(asked, parts, seed, saved, on_trial)
+            asked, tuned = choosing.tune(asked, parts, seed, saved, on_trial)
             train, part = parts[0]
             setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
             if held_out is None:
@@ -265,16 +269,16 @@ class MatrixCompletion(ModelEstimator):
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
                 return self._finish(asked, train, setting, tuned.result, calibration, trials)
-            if len(parts) > 1:
+            if running.build_solver(asked).samples:  # a chain starts anew, and knows its own intervals
+                factors, calibration = None, None
+            elif len(parts) > 1:
                 # Beside so many trials a last fit to the end costs little; without it the answer depends on the seed.
                 asked = replace(asked, tol=asked.tol / FINER)
+            asked = asked.within(time.perf_counter() - began)
         else:
             setting = asked.setting
         setting = running.for_data(asked, observations, setting)
-        results = [running.solve(asked, observations, setting, factors, held_out, callbacks, saved, seed)]
-        for more in range(1, self.n_fits):
-            results.append(running.solve(asked, observations, setting, None, held_out, callbacks, seed=seed + more))
-        result = running.averaged(results)
+        result = solve_all(asked, observations, setting, factors, held_out, callbacks, saved, seed)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
         return self._finish(asked, observations, setting, result, calibration, trials)
@@ -293,7 +297,8 @@ class MatrixCompletion(ModelEstimator):
         more = grown(model, observe(X))
         observations = more.observations
         # Features as the model has them, in the order of its lines.
-        asked = replace(self._asked(), row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
+        asked = self._asked().chosen(model.params)
+        asked = replace(asked, row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
         setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
         result = running.solve(asked, observations, setting, more.start, seed=0)
         self._finish(asked, observations, setting, result, more.calibration, trials)
@@ -311,18 +316,15 @@ class MatrixCompletion(ModelEstimator):
         calibration: Calibration | None,
         trials: Trials,
     ) -> MatrixCompletion:
-        """Keep the model that came of a fit."""
-        values = observations.values
+        """Keep the model that came of a fit, with what was chosen, features in the order of the data's lines, and a
+        loss with what it learnt."""
+        values, asked = observations.values, asked.chosen({})
+        params = {**self.get_params(deep=False), **{name: getattr(asked, name) for name in (*OWN, *SIDES)}}
+        params |= {} if result.loss is None else {"loss": result.loss}
         model = Model(
             result=result,
             setting=setting,
-            # Features in the order of the data's lines, and a loss with what it learnt.
-            params={
-                **self.get_params(deep=False),
-                "row_side": asked.row_side,
-                "col_side": asked.col_side,
-                "loss": self.loss if result.loss is None else result.loss,
-            },
+            params=params,
             row_ids=observations.row_ids,
             col_ids=observations.col_ids,
             observations=observations,

@@ -27,8 +27,8 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     method, rank, lam, theta, loss, solver, biases, n_fits, tol, max_iter, max_seconds, random_state, n_jobs,
-    dtype
-        As for MatrixCompletion. A rank above a side of the matrix that a split leaves is cut down to it.
+    dtype, features, effort
+        As for MatrixCompletion.
 
     Attributes
     ----------
@@ -43,13 +43,13 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: Any = "nnfn",
-        rank: int | str = 10,
-        lam: float | str = 10.0,
-        theta: float | str | None = None,
-        loss: str | Loss = "squared",
+        method: Any = "auto",
+        rank: int | str = "auto",
+        lam: float | str = "auto",
+        theta: float | str | None = "auto",
+        loss: str | Loss = "auto",
         solver: str = "auto",
-        biases: bool | str = False,
+        biases: bool | str = "auto",
         n_fits: int = 1,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -57,6 +57,8 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         dtype: str = "float64",
+        features: str | None = "auto",
+        effort: str = "balanced",
     ) -> None:
         self.method = method
         self.rank = rank
@@ -72,14 +74,14 @@ class EntryRegressor(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.dtype = dtype
+        self.features = features
+        self.effort = effort
 
     def fit(self, X: Any, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> EntryRegressor:
         """Fit values y (n,) at the pairs X (n, 2): an array, a list of pairs, or a frame with two columns."""
         rows, cols = _pairs(X)
         observations = Observations.from_ids(rows, cols, y, sample_weight)
-        rank = self.rank if isinstance(self.rank, str) else min(self.rank, *observations.shape)
-        params = {**self.get_params(), "rank": rank}
-        self.model_ = MatrixCompletion(**params).fit(observations)
+        self.model_ = MatrixCompletion(**self.get_params()).fit(observations)
         self.n_features_in_ = 2
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lorank import registry
+from lorank.estimators.choosing import candidates
 from lorank.estimators.parameters import Parameters
 from lorank.estimators.running import build_solver
 from lorank.linalg import padded_width
@@ -28,8 +29,13 @@ def fit_memory(asked: Parameters, shape: tuple[int, int], entries: int, splits: 
 
 
 def check_fit_memory(asked: Parameters, observations: Observations, splits: bool) -> None:
-    """Refuse a fit that would not fit, rather than be killed in the middle of it."""
+    """Refuse a fit that would not fit, rather than be killed in the middle of it.
+
+    Of several candidates the first is the smallest; others are left out where they do not fit.
+    """
     m, n = observations.shape
+    if asked.automatic:
+        asked = next(iter(candidates(asked, observations).values()))
     needed = fit_memory(asked, (m, n), observations.nnz, splits)
     rank = "" if asked.rank == AUTO else f" at rank {asked.rank}"
     check_memory(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,7 +12,14 @@ import numpy as np
 from lorank import registry
 from lorank.errors import InputError
 from lorank.losses import Loss
+from lorank.tuning.choice import EFFORTS
 from lorank.tuning.setting import AUTO, Setting
+
+# What is taken where lam is given, so that nothing is searched, and nothing else is said.
+DEFAULT_METHOD, DEFAULT_RANK, SQUARED = "nnfn", 10, "squared"
+# The same for what tells one kind of model from another, which a search may choose among.
+SIDES = ("row_side", "col_side")
+OWN = {"method": DEFAULT_METHOD, "loss": SQUARED, "features": None}
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Parameters:
     col_side: Any
     graph_weight: float
     features: str | None
+    effort: str = "balanced"
     goal: str = "values"
     metric: str = "ndcg@10"
     unobserved_weight: Any = None
@@ -46,11 +55,12 @@ class Parameters:
     frequency_power: Any = None
 
     def __post_init__(self) -> None:
-        if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool)):
-            raise InputError(f"rank must be a whole number or 'auto'; got {self.rank!r}.")
+        if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool) or self.rank < 1):
+            raise InputError(f"rank must be a whole number of at least 1, or 'auto'; got {self.rank!r}.")
         for name in ("lam", "theta", "tol", "graph_weight"):
             value = getattr(self, name)
-            optional = name == "theta" and value is None
+            without = name == "lam" and not self.any_method and not registry.find(self.method).tunes
+            optional = (name == "theta" or without) and value is None
             automatic = name in ("lam", "theta") and value == AUTO
             if not (optional or automatic or isinstance(value, Real)):
                 raise InputError(f"{name} must be a number; got {value!r}.")
@@ -68,8 +78,10 @@ class Parameters:
             raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
         if self.n_workers is not None and (not isinstance(self.n_workers, Integral) or self.n_workers < 1):
             raise InputError(f"n_workers must be a whole number of at least 1; got {self.n_workers!r}.")
-        if self.features not in (None, "implicit"):
-            raise InputError(f"features must be 'implicit' or None; got {self.features!r}.")
+        if self.features not in (None, "implicit", AUTO):
+            raise InputError(f"features must be 'implicit', None or 'auto'; got {self.features!r}.")
+        if self.effort not in EFFORTS:
+            raise InputError(f"effort must be one of {', '.join(EFFORTS)}; got {self.effort!r}.")
         for name in ("unobserved_weight", "frequency_power"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Real) and 0 <= value < np.inf):
@@ -80,20 +92,53 @@ class Parameters:
             raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
 
     @property
+    def any_method(self) -> bool:
+        """Whether the method is to be chosen."""
+        return isinstance(self.method, str) and self.method == AUTO
+
+    @property
+    def searched(self) -> bool:
+        """Whether what is not given is searched: where lam is, or for a method without lam, where no rank is given."""
+        if self.lam != AUTO:
+            return False
+        return self.any_method or registry.find(self.method).tunes or self.rank == AUTO
+
+    @property
     def automatic(self) -> bool:
         """Whether anything is to be tuned."""
-        searched = any(isinstance(value, str) for value in (self.lam, self.rank, self.theta, self.biases))
-        return searched or bool(registry.find(self.method).automatic)
+        return self.searched or bool(not self.any_method and registry.find(self.method).automatic)
+
+    def for_shape(self, shape: tuple[int, int]) -> Parameters:
+        """For a matrix of this shape: its rank is no larger, and where nothing is searched, nothing is "auto".
+
+        What is not given is then NNFN's or the method's own: rank 10, its theta, the squared loss, neither biases nor
+        features.
+        """
+        asked = self
+        if not self.searched:
+            asked = self._without_auto({**OWN, "rank": DEFAULT_RANK, "lam": None, "theta": None, "biases": False})
+        return asked if asked.rank == AUTO else replace(asked, rank=min(int(asked.rank), *shape))
+
+    def within(self, spent: float) -> Parameters:
+        """With what is left of the time after so many seconds; half of it stays whatever the search took."""
+        if self.max_seconds is None:
+            return self
+        return replace(self, max_seconds=max(self.max_seconds - spent, self.max_seconds / 2))
+
+    def chosen(self, given: Mapping[str, Any]) -> Parameters:
+        """With the method, the loss and the features that were chosen, where they are "auto"."""
+        return self._without_auto({name: given.get(name, own) for name, own in OWN.items()})
+
+    def _without_auto(self, values: Mapping[str, Any]) -> Parameters:
+        """With these values in the place of those that are "auto"."""
+        return replace(self, **{name: value for name, value in values.items() if _is_auto(getattr(self, name))})
 
     @property
     def setting(self) -> Setting:
         """What is asked for where nothing is to be tuned."""
         theta = None if self.theta is None else float(self.theta)
-        return Setting(float(self.lam), int(self.rank), theta, bool(self.biases))
+        return Setting(None if self.lam is None else float(self.lam), int(self.rank), theta, bool(self.biases))
 
 
-def check_rank(rank: int, shape: tuple[int, int]) -> None:
-    """Refuse a rank that a matrix of this shape cannot have."""
-    m, n = shape
-    if not 1 <= rank <= min(m, n):
-        raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO

@@ -13,23 +13,18 @@ import numpy as np
 
 from lorank import losses, registry, solvers
 from lorank.errors import InputError
-from lorank.estimators.parameters import Parameters, check_rank
+from lorank.estimators.parameters import Parameters
 from lorank.estimators.progress import FitProgress
 from lorank.estimators.sides import combined, feature_maps, sides_of
 from lorank.files import crc32
 from lorank.linalg import Factors
-from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.side_information import Features
 from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
-from lorank.tuning import path as tuning
-from lorank.tuning.held_out import Part
-from lorank.tuning.search import Found
 from lorank.tuning.setting import Setting, prepared, with_ridges
-from lorank.tuning.trial_log import OnTrial
 
 # Parameters that may change when a fit goes on from a checkpoint.
 LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "n_workers", "verbose")
@@ -48,7 +43,7 @@ def checkpoint_of(
     if path is None:
         return None
     about = {name: value for name, value in vars(asked).items() if name not in LIMITS}
-    about["method"] = str(registry.find(asked.method))
+    about["method"] = asked.method if asked.any_method else str(registry.find(asked.method))
     about["data"] = f"{observations!r} {_checksum(observations)}"
     about["validation"] = None if held_out is None else f"{held_out!r} {_checksum(held_out)}"
     return Checkpoint(Path(path), about)
@@ -66,7 +61,6 @@ def build_problem(
     `sides` are those of `sides_of`, where they are known already.
     """
     rank = max(setting.rank, 1)  # offsets alone have one factor, of zeros
-    check_rank(rank, observations.shape)
     loss = losses.find(asked.loss).fresh()
     method = registry.find(asked.method)
     regularizer = method.build_regularizer(setting.lam, **setting.of_method)
@@ -99,40 +93,12 @@ def for_data(asked: Parameters, observations: Observations, setting: Setting) ->
 
 def build_solver(asked: Parameters) -> Solver:
     """The solver that is named, or the method's own for what it is asked."""
-    given = [*several(asked.row_side), *several(asked.col_side), *several(asked.features)]
+    features = asked.features if asked.features == "implicit" else None
+    given = [*several(asked.row_side), *several(asked.col_side), *several(features)]
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
-    return registry.find(asked.method).build_solver(asked.solver, tuple(sides))
-
-
-def tune(
-    asked: Parameters,
-    parts: tuple[Part, ...],
-    seed: int,
-    checkpoint: Checkpoint | None = None,
-    on_trial: OnTrial | None = None,
-) -> Found:
-    """Choose whatever is "auto", by parts of the data to learn from and to judge by."""
-    seconds = None if asked.max_seconds is None else asked.max_seconds / 2
-    method = registry.find(asked.method)
-    if method.samples:
-        raise InputError(f"Method {method.name!r} draws its own weights: give it a rank and biases, not 'auto'.")
-    space = tuning.Space.of(method, asked.lam, asked.rank, asked.theta, asked.biases)
-    loss, solver = losses.find(asked.loss), build_solver(asked)
-    parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
-    # What does not depend on the setting is found once for each part.
-    biased = Setting(1.0, 1, None, asked.biases is not False)
-    known = {id(train): (sides_of(asked, train), for_data(asked, train, biased).ridges) for train, _ in parts}
-    given = [one for side in known[id(parts[0][0])][0] for one in several(side)]
-    searched = any(isinstance(one, Features) and one.ridge is None for one in given)
-    space = replace(space, features=searched)
-
-    def problem(observations: Observations, setting: Setting) -> Problem:
-        sides, ridges = known[id(observations)]
-        return build_problem(asked, observations, replace(setting, ridges=ridges), sides)
-
-    with one_blas_thread():
-        return tuning.tune(space, problem, solver, parts, seed, seconds, checkpoint, on_trial)
+    solver = registry.find(asked.method).build_solver(asked.solver, tuple(sides))
+    return solver.with_effort(asked.effort) if asked.solver == "auto" else solver
 
 
 def solve(

@@ -58,7 +58,7 @@ def run_demo(
     """
     problem = synthetic(m=m, seed=seed)
     for method, solver in METHODS.values():  # compile first: it happens once on a machine, and is not compared
-        MatrixCompletion(method, rank=2, solver=solver, max_iter=3, tol=1.0, random_state=seed).fit(problem.train)
+        MatrixCompletion(method, 2, 10.0, solver=solver, max_iter=3, tol=1.0, random_state=seed).fit(problem.train)
     runs = []
     for rank in (5, 10):
         for name in METHODS:

@@ -174,7 +174,7 @@ class Model(Contents):
             "column_ids": ids[1],
             "entries": "not kept" if self.observations is None else self.observations.nnz,
             "method": str(registry.find(self.params["method"])),
-            **self.setting.facts(),
+            **self.facts(),
         }
         if self.sigma is not None or not self.sharded:
             facts["rank_found"] = effective_rank(self.singular_values)
@@ -193,6 +193,12 @@ class Model(Contents):
             facts["table"] = list(self.columns)
         return facts
 
+    def facts(self) -> dict[str, Any]:
+        """What it was fitted with, by name; the loss and features where they are not the usual ones."""
+        loss = self.lost.get("loss") or type(self.loss).__name__.lower()
+        given = {"loss": None if loss == "squared" else loss, "features": self.params.get("features")}
+        return {**self.setting.facts(), **{name: value for name, value in given.items() if value is not None}}
+
     @cached_property
     def training_error(self) -> float:
         """Error on the entries that it was fitted on, root mean squared (logistic: mean loss); NaN if not kept."""
@@ -208,7 +214,9 @@ class Model(Contents):
 
     def __repr__(self) -> str:
         m, n = self.shape
-        text = f"Model of {m} x {n} by {self.method}: {self.setting}"
+        others = self.facts().keys() - self.setting.facts().keys()
+        beside = "".join(f", {name}={self.facts()[name]}" for name in sorted(others))
+        text = f"Model of {m} x {n} by {self.method}: {self.setting}{beside}"
         if self.sigma is not None or not self.sharded:
             text += f", fitted rank {effective_rank(self.singular_values)}"
         error = self.held_out_error()

@@ -12,9 +12,9 @@ from lorank.problems import Unobserved
 
 @dataclass(frozen=True)
 class Setting:
-    """Numbers for the parameters that can be tuned; a theta of None is the method's default."""
+    """Numbers for the parameters that can be tuned; a theta of None is the method's default, a lam of None is none."""
 
-    lam: float
+    lam: float | None
     rank: int
     theta: float | None
     biases: bool
@@ -57,7 +57,7 @@ class Setting:
         if self.grades is not None:
             features["value_power"] = self.grades[2]
         return {
-            "lam": self.lam,
+            **({} if self.lam is None else {"lam": self.lam}),
             "rank": self.rank,
             "theta": self.theta,
             "biases": self.biases,
@@ -70,7 +70,8 @@ class Setting:
         """Ridges of the row and column biases; None without biases."""
         if not self.biases:
             return None
-        return (self.lam, self.lam) if self.ridges is None else self.ridges
+        lam = 1.0 if self.lam is None else self.lam
+        return (lam, lam) if self.ridges is None else self.ridges
 
     @property
     def beyond_entries(self) -> dict[str, Any]:
@@ -88,4 +89,5 @@ class Setting:
         if self.unobserved_weight:
             features += f", unobserved_weight={self.unobserved_weight:.3g}"
         own = features + "".join(f", {name}={value}" for name, value in self.parameters)
-        return f"lam={self.lam:.4g}, rank={self.rank}, {theta}biases={self.biases}{own}"
+        lam = "" if self.lam is None else f"lam={self.lam:.4g}, "
+        return f"{lam}rank={self.rank}, {theta}biases={self.biases}{own}"

@@ -139,6 +139,10 @@ class Method:
                 self.candidates(name)
         return replace(self, given=tuple({**dict(self.given), **values}.items()))
 
+    def searches(self, name: str) -> bool:
+        """Whether a search has values of this parameter to try, and none was given."""
+        return name in self.parameters and name not in dict(self.given) and bool(self.parameters[name].candidates)
+
     def candidates(self, name: str) -> tuple[Any, ...]:
         """What "auto" tries for this parameter, in order."""
         found = self.parameters[name].candidates
@@ -146,14 +150,17 @@ class Method:
             raise InputError(f"Method {self.name!r} declares no values of {name} to search; give a number.")
         return found
 
-    def build_regularizer(self, lam: float, **values: Any) -> Any:
-        """The regularizer; a value of None is the method's own, and one that it does not have is refused."""
+    def build_regularizer(self, lam: float | None, **values: Any) -> Any:
+        """The regularizer; a value of None is the method's own, and one that it does not have is refused.
+
+        lam is None for a method that has none.
+        """
         self._check_registered()
         values = dict(self.given) | {name: value for name, value in values.items() if value is not None}
         self._check_names(values)
         if self.regularizer is None:
             return None
-        chosen = {p.name: p.at(lam) for p in self.declared if not p.required} | values
+        chosen = {p.name: p.at(1.0 if lam is None else lam) for p in self.declared if not p.required} | values
         lacking = [p.name for p in self.declared if p.name not in chosen or _is_auto(chosen[p.name])]
         if lacking:
             raise InputError(f"Method {self.name!r} needs a value of {' and '.join(lacking)}.")

@@ -213,7 +213,8 @@ def _leading(F: Any, r: int, workers: kernels.Workers) -> tuple[Array, Array]:
     for _ in range(PASSES):
         Y = back(forth(Q))
         # Cholesky-QR: Y^T Y = L L^T, Q = Y L^-T. A little ridge, since only the span matters.
-        gram = (Y.T @ Y).astype(np.float64)
+        # In double precision: rounding must stay below the ridge where F has fewer directions than asked for.
+        gram = np.asarray(Y.T @ Y.astype(np.float64))
         gram[np.diag_indices(width)] += 1e-6 * np.trace(gram) / width
         Q = scipy.linalg.solve_triangular(np.linalg.cholesky(gram).astype(np.float32), Y.T, lower=True).T
         Q = np.ascontiguousarray(Q)

@@ -99,6 +99,14 @@ class Solver(ABC):
         """The solver for a fit of at most so many iterations."""
         return self
 
+    def with_effort(self, effort: str) -> Self:
+        """The solver for a fit that may take little time ("fast"), the usual time ("balanced") or more ("best")."""
+        return self
+
+    def for_trial(self) -> tuple[Self, int]:
+        """The solver for a trial of a search, and how many iterations of it are enough to compare."""
+        return self, 1
+
     @abstractmethod
     def init(self, problem: Any, start: Factors | None, seed: int | None) -> Any:
         """The first state: at `start`, or a random one."""

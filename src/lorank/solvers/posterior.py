@@ -201,12 +201,17 @@ class Posterior:
     def interval(self, rows: Array, cols: Array, level: float) -> tuple[Array, Array]:
         """Ranges that hold a further value with this probability: mean +- quantile * std, or from level to level."""
         if self.levels is not None:
-            below = np.cumsum(self.probabilities(rows, cols), axis=1)
-            low, high = (below <= (1 - level) / 2).sum(axis=1), (below < (1 + level) / 2).sum(axis=1)
-            last = self.levels.size - 1
-            return self.levels[np.minimum(low, last)], self.levels[np.minimum(high, last)]
+            low, high = shortest(self.probabilities(rows, cols), level)
+            return self.levels[low], self.levels[high]
         mean, half = self.predict(rows, cols), ndtri((1 + level) / 2) * self.std(rows, cols, noise=True)
         return mean - half, mean + half
+
+    def samples(self, rows: Array, cols: Array) -> Array:
+        """Entries at pairs in each draw, expected given its columns: (draws, pairs)."""
+        left, right = self.mean.left[rows] * np.float32(self.draws), self.mean.right[cols]
+        used = self.draws * self.width
+        products = (left[:, :used] * right[:, :used]).reshape(len(rows), self.draws, self.width)
+        return np.asarray(products.sum(axis=2).T, np.float64)
 
     def draw(self, s: int) -> tuple[Factors, Array, Array]:
         """Draw s: factors (the offset is in the row biases), and the noise's variances of rows and of columns."""
@@ -216,6 +221,15 @@ class Posterior:
         biases = (left[:, k], right[:, k + 1]) if biased else (None, None)
         variances = self.noise.left[:, s] * np.float32(self.draws), self.noise.right[:, s]
         return Factors.of(left[:, :k], right[:, :k], *biases), *variances
+
+    def part(self, first: int, last: int) -> Posterior:
+        """The posterior of the draws from first to last (not included) alone; its summary is that of all."""
+        share, at = np.float32(self.draws / (last - first)), slice(first * self.width, last * self.width)
+        mean = Factors.of(self.mean.left[:, at] * share, self.mean.right[:, at])
+        noise = Factors.of(self.noise.left[:, first:last] * share, self.noise.right[:, first:last])
+        cuts = None if self.cuts is None else self.cuts[first:last]
+        deviations = pad(self.deviations[:, at])
+        return replace(self, mean=mean, deviations=deviations, draws=last - first, noise=noise, cuts=cuts)
 
     def std(self, rows: Array, cols: Array, noise: bool = False, workers: kernels.Workers | None = None) -> Array:
         """Posterior standard deviation of entries; with `noise`, that of a value observed there."""
@@ -228,6 +242,25 @@ class Posterior:
         if noise:
             out += self.noise.predict(rows, cols, pool)
         return np.sqrt(out).astype(self.mean.dtype)
+
+
+def shortest(chances: Array, level: float) -> tuple[Array, Array]:
+    """The first and last level of short intervals that hold a share `level` on average; chances (pairs, levels).
+
+    From all levels the less probable end is taken off again and again. The last one to go counts half: whole levels
+    hold more or less than is asked for, and more as often as less.
+    """
+    pairs, each = np.arange(len(chances)), chances.shape[1]
+    low, high, removed = np.zeros(len(chances), np.int64), np.full(len(chances), each - 1), np.zeros(len(chances))
+    for _ in range(each - 1):
+        at_low, at_high = chances[pairs, low], chances[pairs, high]
+        least = np.minimum(at_low, at_high)
+        goes = removed + least / 2 <= 1 - level
+        if not goes.any():
+            break
+        low, high = low + (goes & (at_low < at_high)), high - (goes & (at_low >= at_high))
+        removed = np.where(goes, removed + least, np.inf)
+    return low, high
 
 
 def summarized(posterior: Posterior) -> Posterior:

@@ -19,7 +19,8 @@ from lorank.observations import Observations
 from lorank.tables import arrays, parquet
 from lorank.tables.damage import reading
 from lorank.tables.delimited import sniff
-from lorank.tables.names import Numbering, position_of
+from lorank.tables.names import Numbering, listed, position_of
+from lorank.tables.translation import PLAIN, Habits, translated
 from lorank.tables.wide import WideTable
 from lorank.types import Array
 
@@ -85,6 +86,8 @@ def read(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
+    habits: Habits = PLAIN,
+    sheet: str | None = None,
     duplicates: str = "error",
     say: Say = lambda text: None,
     advance: Callable[[int], None] | None = None,
@@ -93,13 +96,17 @@ def read(
 
     Parameters
     ----------
-    path : csv, tsv or other delimited text, parquet, npz, npy, Matrix Market (mtx), NetCDF (nc)
+    path : csv, tsv or other delimited text, parquet, Excel, JSON lines, npz, npy, Matrix Market (mtx), NetCDF (nc)
         Text may be compressed: gz, xz, bz2, zip.
     row, col, value : names of columns
         Of a long table. Without them a table of three columns is taken as long, any other as wide; `row` alone names
         the column that holds the row names of a wide table, and `value` alone the variable of a NetCDF file.
     delimiter, header
         Found out from the first lines if not given. Without a header columns are called 1, 2, 3 ...
+    habits : Habits
+        Of text: its encoding, decimal commas, words for missing values, comment lines.
+    sheet : str, optional
+        Of an Excel file; the first one if not given.
     duplicates : "error", "mean" or "last"
         What becomes of a pair that is given more than once.
     say : called with a sentence about each guess that was made.
@@ -110,18 +117,26 @@ def read(
     (observations, (row, col, value)), the latter None if the table is wide.
     """
     path = Path(path)
-    with reading_once(), reading(path, "a table"):
-        kind = kind_of(path)
+    with reading_once(), reading(path, "a table"), translated(path, habits, delimiter, sheet) as plain:
+        kind = kind_of(plain)
         if kind in arrays.READERS:
-            return arrays.READERS[kind](path, value), None
-        columns = column_names(path, delimiter, header)
+            return arrays.READERS[kind](plain, value), None
+        delimiter = find_delimiter(plain, delimiter, (row, col, value))
+        columns = column_names(plain, delimiter, header)
         chosen = choose_columns(columns, row, col, value, path, say)
         if chosen is None:
             if kind in parquet.SUFFIXES:
-                return parquet.read_wide(path, row), None
-            return _read_wide(path, row, delimiter, header, say), None
-        table = read_long(path, chosen[0], chosen[1], chosen[2], delimiter=delimiter, header=header, advance=advance)
+                return parquet.read_wide(plain, row), None
+            return _read_wide(plain, row, delimiter, header, say), None
+        table = read_long(plain, *chosen, delimiter=delimiter, header=header, advance=advance)
         return table.observations(duplicates), table.columns
+
+
+def find_delimiter(path: Path, delimiter: str | None, names: tuple[str | None, ...]) -> str | None:
+    """The delimiter of a text file: the given one, or one under which it has columns of these names."""
+    if delimiter is not None or kind_of(path) in parquet.SUFFIXES or not any(names):
+        return delimiter
+    return sniff(path, names=names).delimiter
 
 
 def column_names(path: Path, delimiter: str | None = None, header: bool | None = None) -> tuple[str, ...]:
@@ -149,7 +164,7 @@ def choose_columns(
         return row, col, value
     if not named or named == [row]:
         return None
-    raise InputError(f"A long table needs row, col and value; {path} has the columns {', '.join(columns)}.")
+    raise InputError(f"A long table needs row, col and value; {path} has the columns {listed(columns)}.")
 
 
 def read_long(

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from lorank.linalg import Factors, without_biases
+from lorank.losses import Loss
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.solvers import Progress, Result, Solver, Status, Stopping, solve
 from lorank.tuning.search import Candidate, Judgement
 from lorank.tuning.setting import Setting
-from lorank.tuning.trials import TrialStatus
+from lorank.tuning.trials import CANDIDATE, TrialStatus
+from lorank.types import Array
 
 # A change of the held-out error by less than this part of it is no change; a trial ends after so many of them in a row.
 FLAT, PATIENCE = 2e-4, 3
@@ -34,14 +36,14 @@ Part = tuple[Observations, Observations]
 Build = Callable[[Observations, Setting], Problem]
 
 
-# What every setting has; all else belongs to the method.
+# What every setting has; all else belongs to the method, but for the word for a kind of model.
 _COMMON = ("lam", "rank", "theta", "biases")
 
 
 def setting_of(parameters: Mapping[str, Any]) -> Setting:
     """What a model is fitted with, from the parameters of a trial."""
     common = {name: parameters[name] for name in (*_COMMON, "feature_ridge") if name in parameters}
-    own = {name: value for name, value in parameters.items() if name not in common}
+    own = {name: value for name, value in parameters.items() if name not in (*common, CANDIDATE)}
     return Setting(**common, parameters=tuple(own.items()))
 
 
@@ -106,8 +108,9 @@ class HeldOutJudge:
         squares = sum(count * follow.error**2 for count, follow in zip(counts, follows))
         error = first.error if len(follows) == 1 else math.sqrt(squares / sum(counts))
         worst = next((follow for follow in follows if follow.status is not TrialStatus.FINISHED), first)
+        losses = np.concatenate([follow.losses for follow in follows])
         others = tuple(result.factors for result in results[1:])
-        return Judgement(error, results[0], worst.status, worst.reason, others)
+        return Judgement(error, results[0], worst.status, worst.reason, losses, others)
 
     def _fit(
         self, part: Part, setting: Setting, start: Factors | None, to_beat: float, deadline: float
@@ -121,7 +124,16 @@ class HeldOutJudge:
             start = without_biases(start)
         follow = _Follow(problem, held_out, to_beat, deadline)
         stopping = Stopping(tol=0.0, max_iter=MOST_SWEEPS + 1)
-        return follow, solve(self.solver, problem, start=start, stopping=stopping, callbacks=[follow], seed=self.seed)
+        result = solve(self.solver, problem, start=start, stopping=stopping, callbacks=[follow], seed=self.seed)
+        loss, x = problem.loss_at(result.factors), result.factors.predict(held_out.rows, held_out.cols)
+        follow.losses = losses_at(loss.predicted(x), loss, held_out)
+        return follow, result
+
+
+def losses_at(predicted: Array, loss: Loss, held_out: Observations) -> Array:
+    """Losses of predictions of held-out entries, times their weights (of mean 1) where they have any."""
+    losses = loss.each(predicted, held_out.values)
+    return losses if held_out.weights is None else losses * held_out.weights / held_out.weights.mean()
 
 
 class _Follow:
@@ -131,6 +143,7 @@ class _Follow:
         self.problem, self.held_out = problem, held_out
         self.to_beat, self.deadline = to_beat, deadline
         self.error = math.inf
+        self.losses = np.zeros(0)
         self.flat = self.lost = 0
         self.stopped = False
         self.status, self.reason = TrialStatus.FINISHED, ""

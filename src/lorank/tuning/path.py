@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,10 @@ from lorank.linalg import Factors, narrowed
 from lorank.observations import Observations
 from lorank.registry import Method
 from lorank.side_information.features import RIDGE
-from lorank.solvers import Checkpoint, Solver
-from lorank.tuning.held_out import FLAT, Build, HeldOutJudge, Part
-from lorank.tuning.search import Found, Search
+from lorank.tuning.held_out import FLAT
+from lorank.tuning.search import Search
 from lorank.tuning.setting import AUTO
-from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.tuning.trial_log import Fitted
 
 # A singular value so many times the next one marks a gap.
 GAP = 3.0
@@ -64,6 +63,8 @@ class Space:
         Whether there are features whose ridge is to be chosen.
     offsets : bool
         Whether offsets alone, rank 0, may be chosen.
+    given : mapping
+        What else is said of every trial.
     """
 
     lam: float | None = None
@@ -73,13 +74,14 @@ class Space:
     searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     features: bool = False
     offsets: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Space:
         """From an estimator's parameters, any of them "auto"."""
         searched = method.automatic
-        if theta == AUTO:
-            searched = ("theta", *searched) if "theta" in method.parameters else searched
+        if theta == AUTO and method.searches("theta"):
+            searched = ("theta", *searched)
         if lam == AUTO and "lam" not in method.parameters:
             lam = 1.0
         return cls(
@@ -90,43 +92,6 @@ class Space:
             {name: method.candidates(name) for name in searched},
             offsets=rank == AUTO and biases is not False and "lam" in method.parameters,
         )
-
-
-def tune(
-    space: Space,
-    build: Build,
-    solver: Solver,
-    parts: tuple[Part, ...],
-    seed: int,
-    max_seconds: float | None = None,
-    checkpoint: Checkpoint | None = None,
-    on_trial: OnTrial | None = None,
-) -> Found:
-    """Search a space; the same seed and data give the same path.
-
-    Parameters
-    ----------
-    space : Space
-    build, solver, parts, seed
-        See `HeldOutJudge`.
-    max_seconds : float, optional
-        The search ends with the best it has after this time.
-    checkpoint : Checkpoint, optional
-        Trials are saved there; a search that was interrupted goes on from it.
-    on_trial : function of (done, expected), optional
-        Called after each trial.
-
-    Returns
-    -------
-    Found
-        Its parameters are those of a `Setting`.
-    """
-    judge = HeldOutJudge(build, solver, parts, seed)
-    if "multipliers" not in solver.requires:
-        space = replace(space, offsets=False)
-    search = Search(judge, TrialLog(checkpoint, on_trial), math.inf if max_seconds is None else max_seconds)
-    path = _WarmPath(space, parts[0][0], search)  # referred to until the outcome is saved: see `widest`
-    return search.run(path.run)
 
 
 def lam_max(observations: Observations, centred: bool) -> float:
@@ -144,7 +109,7 @@ def lam_max(observations: Observations, centred: bool) -> float:
     return float(svds(matrix, k=1, tol=1e-2, v0=first, return_singular_vectors=False)[0])
 
 
-class _WarmPath:
+class WarmPath:
     """The strategy: lam down at a small rank, then the rank, other parameters, lam between the steps, and biases."""
 
     def __init__(self, space: Space, train: Observations, search: Search) -> None:
@@ -170,7 +135,7 @@ class _WarmPath:
         space, begin = self.space, self.search.log.begin
         biases = space.biases is not False
         top = space.lam if space.lam is not None else lam_max(self.train, biases)
-        given = {"lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
+        given = {**space.given, "lam": top, "rank": self.first_rank, "theta": space.theta, "biases": biases}
         begin("offsets")
         offsets = self.search.attempt({**given, "rank": 0}) if space.offsets else None
         begin("walk")
@@ -205,6 +170,19 @@ class _WarmPath:
         # Whatever is chosen is better than offsets alone by more than noise.
         return offsets if offsets is not None and best.error > (1 - PAYS) * offsets.error else best
 
+    def run_from(self, known: Fitted) -> Fitted:
+        """The same from the best fit of a simpler kind: its theta and biases, its rank or more, lam near its."""
+        begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
+        begin("walk")
+        if self.space.features:
+            given["feature_ridge"] = RIDGE
+        best = self.around({**given, "rank": max(known.parameters["rank"], self.first_rank)})
+        begin("rank")
+        if self.space.rank is None:
+            best = self.climb(best, 2.0)
+        begin("features")
+        return self.features(best) if self.space.features else best
+
     def at_rank(self, best: Fitted, rank: int) -> dict[str, Any]:
         """What to try first at another rank."""
         lam = best.parameters["lam"] * (1.0 if self.fixed else math.sqrt(rank / best.parameters["rank"]))
@@ -213,11 +191,13 @@ class _WarmPath:
     def walk(self, parameters: Mapping[str, Any]) -> Fitted:
         """Down from this lam until the error rises or stays; the best fit."""
         best = fit = self.search.attempt(parameters)
+        steps = 0
         while not self.fixed and fit.parameters["lam"] > LOWEST * parameters["lam"]:
             lam = fit.parameters["lam"] / COARSE
             fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
             # Near the top everything is shrunk to nothing: the first steps need not be better.
-            if not _beats(fit, best) and len(self.search.log.trials) > 2:
+            steps += 1
+            if not _beats(fit, best) and steps > 1:
                 break
             best = fit
         return min(best, fit, key=lambda fit: fit.error)

@@ -5,6 +5,7 @@ candidate and measures its error. All else is here: the clock, failures, interru
 The searches of the library differ in these two alone:
 
 - `path`: lam, rank, theta and biases, each fit started from the last, on held-out entries; for "auto".
+- `choice`: one kind of model after the other, each by a strategy of its own; for a method that is "auto".
 - `budgeted`: any method of the catalogue, each fit from a fresh start, as many for each method; for `compare`.
 - `coordinate`: parameters with a few values each, one after the other; for places that are held out whole.
 - `lorank.distributed.path`: lam alone, on entries of a folder that no process holds.
@@ -27,6 +28,7 @@ from lorank.linalg import Factors
 from lorank.solvers import Result
 from lorank.tuning.trial_log import Fitted, TrialLog
 from lorank.tuning.trials import Trial, Trials, TrialStatus
+from lorank.types import Array
 
 # What a fit may raise that spoils a trial and not the search.
 FAILURES = (InputError, MemoryLimitError, MemoryError, ArithmeticError, np.linalg.LinAlgError)
@@ -58,13 +60,15 @@ class Candidate:
 class Judgement:
     """A judge's answer: the error where the candidate was not fitted, and the fit itself if it is of further use.
 
-    `others` are the factors of further parts of the data, for a judge that fits several.
+    `losses` are those of the held-out entries, one part after the other; `others` are the factors of all parts but the
+    first, for a judge that fits several.
     """
 
     error: float
     result: Result | None = None
     status: TrialStatus = TrialStatus.FINISHED
     reason: str = ""
+    losses: Array | None = None
     others: tuple[Factors, ...] = ()
 
 
@@ -183,7 +187,7 @@ class Search:
         sweeps = None if judged.result is None else judged.result.n_iter
         seconds = time.perf_counter() - began
         trial = Trial(dict(parameters), error, sweeps, seconds, judged.status, judged.reason)
-        return Fitted(trial, judged.result, judged.others)
+        return Fitted(trial, judged.result, judged.losses, judged.others)
 
 
 def error_of(

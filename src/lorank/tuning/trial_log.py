@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from lorank.linalg import Factors
 from lorank.solvers import Checkpoint, History, Result, Status
 from lorank.tuning.trials import Trial
+from lorank.types import Array
 
 # Stands for the fit of a trial that no later one starts from.
 _NOT_SAVED = Result(Factors.of(np.empty((0, 0)), np.empty((0, 0))), math.nan, Status.MAX_ITER, "", 0, 0.0, History())
@@ -32,7 +33,8 @@ class Fitted:
 
     trial: Trial
     result: Result | None = None
-    # Factors of further parts of the data.
+    losses: Array | None = None
+    # Factors of all parts of the data but the first.
     others: tuple[Factors, ...] = ()
 
     @property
@@ -70,7 +72,7 @@ class TrialLog:
         self.trials: list[Trial] = []
         self._checkpoint, self._on_trial = checkpoint, on_trial
         self._stages: Mapping[str, int] = {}
-        self._ahead = self._later = 0
+        self._ahead = self._later = self._others = 0
         self._fits: list[weakref.ref[Fitted]] = []
         self._saved: list[Trial] = []
         if checkpoint is not None and checkpoint.recall():
@@ -80,10 +82,14 @@ class TrialLog:
         """The stages of the search in order, and how many trials each is likely to take."""
         self._stages = stages
 
+    def expect_later(self, trials: int) -> None:
+        """About how many trials follow after these stages."""
+        self._others = trials
+
     def begin(self, stage: str) -> None:
         """The trials that come next are of this stage."""
         names = list(self._stages)
-        self._later = sum(self._stages[name] for name in names[names.index(stage) + 1 :])
+        self._later = self._others + sum(self._stages[name] for name in names[names.index(stage) + 1 :])
         self._ahead = self._later + self._stages[stage]
 
     def saved(self, parameters: Mapping[str, Any]) -> Fitted | None:
@@ -91,7 +97,7 @@ class TrialLog:
         index = len(self.trials)
         if self._checkpoint is None or index >= len(self._saved) or self._saved[index].parameters != parameters:
             return None
-        return _load(self._checkpoint, index, self._saved[index])
+        return _load(self._checkpoint, self._saved[index], index)
 
     def add(self, fitted: Fitted) -> None:
         """A trial is done."""
@@ -102,6 +108,13 @@ class TrialLog:
             self._on_trial(len(self.trials), len(self.trials) + self._ahead)
         if self._checkpoint is not None and self._checkpoint.due:
             self.save()
+
+    def remark(self, fitted: Fitted, reason: str) -> Fitted:
+        """The same fit with something to say about it in the table."""
+        index = next(i for i, trial in enumerate(self.trials) if trial is fitted.trial)
+        remarked = replace(fitted, trial=replace(fitted.trial, reason=reason))
+        self.trials[index], self._fits[index] = remarked.trial, weakref.ref(remarked)
+        return remarked
 
     def save(self) -> None:
         """Put on disk what it takes to go on."""
@@ -128,7 +141,7 @@ class TrialLog:
             return None
         self.trials = list(self._saved)
         (index,) = map(int, self._checkpoint.carried["fits"])
-        return _load(self._checkpoint, index, self.trials[index])
+        return _load(self._checkpoint, self.trials[index], index)
 
     def _store(self, checkpoint: Checkpoint, fits: list[Fitted | None]) -> None:
         """Give a checkpoint all trials, and the fits that are given."""
@@ -148,16 +161,18 @@ class TrialLog:
                 }
                 for number, part in enumerate(fitted.starts):
                     checkpoint.arrays |= {f"{index}.{number}.left": part.left, f"{index}.{number}.right": part.right}
+                if fitted.losses is not None:
+                    checkpoint.arrays[f"{index}.losses"] = fitted.losses
 
 
-def _load(checkpoint: Checkpoint, index: int, trial: Trial) -> Fitted:
+def _load(checkpoint: Checkpoint, trial: Trial, index: int) -> Fitted:
     """A trial with its fit as it was saved."""
     if str(index) not in checkpoint.carried["fits"]:
         return Fitted(trial, _NOT_SAVED)
-    about = dict(checkpoint.carried["fits"][str(index)])
+    about, arrays = dict(checkpoint.carried["fits"][str(index)]), checkpoint.arrays
     first, *others = (
-        Factors(*(checkpoint.arrays[f"{index}.{number}.{side}"] for side in ("left", "right")), *rest)
+        Factors(arrays[f"{index}.{number}.left"], arrays[f"{index}.{number}.right"], *rest)
         for number, rest in enumerate(about.pop("factors"))
     )
     about |= {"status": Status[about["status"]], "history": History(**about["history"])}
-    return Fitted(trial, Result(first, **about), tuple(others))
+    return Fitted(trial, Result(first, **about), arrays.get(f"{index}.losses"), tuple(others))

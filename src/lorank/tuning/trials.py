@@ -12,6 +12,9 @@ import numpy as np
 from lorank.results_table import Table
 from lorank.types import Array
 
+# The parameter that says in plain words which kind of model a trial is of, where several kinds were tried.
+CANDIDATE = "candidate"
+
 
 class TrialStatus(StrEnum):
     """How a trial ended."""
@@ -55,6 +58,11 @@ class Trial:
         if name not in parameters:
             raise AttributeError(f"A trial of {', '.join(parameters)} has no {name}.")
         return parameters[name]
+
+    @property
+    def name(self) -> str:
+        """What kind of model it is, in plain words; empty where there was one only."""
+        return "offsets alone" if self.parameters.get("rank") == 0 else str(self.parameters.get(CANDIDATE, ""))
 
     def row(self) -> dict[str, Any]:
         """Parameters, error and all else by name."""
@@ -118,6 +126,29 @@ class Trials(Sequence[Trial]):
         rows = self.rows()
         return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
+    @property
+    def candidates(self) -> Table:
+        """A line for each kind of model: the error of its best trial, what all of its trials took, and the verdict."""
+        groups: dict[str, list[Trial]] = {}
+        for trial in self:
+            groups.setdefault(trial.name, []).append(trial)
+        best = {
+            name: min(trials, key=lambda t: (not t.chosen, not t.reason, t.error)) for name, trials in groups.items()
+        }
+        return Table(
+            [
+                {
+                    CANDIDATE: name,
+                    "error": best[name].error,
+                    "trials": len(trials),
+                    "seconds": sum(trial.seconds for trial in trials),
+                    "reason": best[name].reason,
+                    "chosen": "<- chosen" if best[name].chosen else "",
+                }
+                for name, trials in groups.items()
+            ]
+        )
+
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame, one line a trial."""
         return Table(self.rows()).to_frame()
@@ -128,12 +159,16 @@ class Trials(Sequence[Trial]):
 
         ax = plt.subplots(figsize=(7, 4.5), layout="constrained")[1] if ax is None else ax
         groups: dict[str, list[Trial]] = {}
-        for trial in self:
+        weighted = [trial for trial in self if trial.parameters.get("lam") is not None]
+        for trial in weighted:
             groups.setdefault(_label(trial), []).append(trial)
+        for trial in self:
+            if trial not in weighted:
+                ax.axhline(trial.error, linewidth=1, linestyle="--", label=_label(trial))
         for label, trials in groups.items():
             trials = sorted(trials, key=lambda trial: trial.lam)
             ax.plot([t.lam for t in trials], [t.error for t in trials], "o-", markersize=4, label=label)
-        for trial in self:
+        for trial in weighted:
             if trial.chosen:
                 ax.plot(trial.lam, trial.error, "o", markersize=12, fillstyle="none", color="black", label="chosen")
         ax.set(xscale="log", xlabel="lam", ylabel="held-out RMSE")
@@ -142,7 +177,9 @@ class Trials(Sequence[Trial]):
 
     def __repr__(self) -> str:
         rows = [{**row, "chosen": "<- chosen" if row["chosen"] else ""} for row in self.rows()]
-        return f"{len(self)} trials in {self.seconds:.2f} s\n{Table(rows)}"
+        kinds = self.candidates
+        summary = f"{kinds}\n\n" if len(kinds.rows) > 1 else ""
+        return f"{len(self)} trials in {self.seconds:.2f} s\n{summary}{Table(rows)}"
 
 
 def _label(trial: Trial) -> str:

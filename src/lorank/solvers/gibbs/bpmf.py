@@ -35,6 +35,12 @@ from lorank.solvers.posterior import Posterior
 
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
+# Of a short chain that is compared with others: burn-in, draws, and the Monte Carlo error at which it ends.
+TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE = 8, 24, 5e-3
+# The part of the tolerance that is asked for by an effort.
+EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
+# Draws that are kept at most and at least, and the bytes that are to be enough for them.
+KEPT, BUDGET = (64, 8), 512 * 10**6
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,10 @@ class BPMF(Solver):
     ----------
     burn_in : int, optional
         Sweeps before the first draw that counts; None for 20, or half of all if there are fewer than 40.
-    kept : int
+    kept : int, optional
         Draws that are kept, spread evenly over the chain; predictions average over them. They take
-        4 kept ((2 m + n) (rank, or rank + 2 with biases) + m + n) bytes.
+        4 kept ((2 m + n) (rank, or rank + 2 with biases) + m + n) bytes; None for 64, or as many as fit into 512 MB
+        but no fewer than 8.
     noise : float, optional
         Standard deviation of the noise, if it is known and the same everywhere; otherwise it is drawn as well.
     tolerance : float
@@ -62,15 +69,15 @@ class BPMF(Solver):
     held: ClassVar[tuple[float, float]] = (6.5, 1.0)
 
     burn_in: int | None = None
-    kept: int = 64
+    kept: int | None = None
     noise: float | None = None
     tolerance: float = 2e-3
 
     def __post_init__(self) -> None:
         if self.burn_in is not None and (not isinstance(self.burn_in, Integral) or self.burn_in < 0):
             raise InputError(f"burn_in must be a whole number, not negative, or None; got {self.burn_in!r}.")
-        if not isinstance(self.kept, Integral) or self.kept < 1:
-            raise InputError(f"kept must be a whole number of at least 1; got {self.kept!r}.")
+        if self.kept is not None and (not isinstance(self.kept, Integral) or self.kept < 1):
+            raise InputError(f"kept must be a whole number of at least 1, or None; got {self.kept!r}.")
         if self.noise is not None and not 0 < self.noise < np.inf:
             raise InputError(f"noise must be a positive standard deviation or None; got {self.noise!r}.")
 
@@ -99,6 +106,16 @@ class BPMF(Solver):
             raise InputError(f"{max_iter} sweeps leave no draw after a burn-in of {burn_in}; ask for more sweeps.")
         return replace(self, burn_in=burn_in)
 
+    def with_effort(self, effort: str) -> BPMF:
+        """With a tolerance that goes with it."""
+        return replace(self, tolerance=self.tolerance * EFFORT[effort])
+
+    def for_trial(self) -> tuple[BPMF, int]:
+        """A short chain all of whose draws are kept."""
+        tolerance = max(self.tolerance, TRIAL_TOLERANCE)
+        short = replace(self, burn_in=TRIAL_BURN_IN, kept=TRIAL_DRAWS, tolerance=tolerance)
+        return short, TRIAL_BURN_IN + TRIAL_DRAWS
+
     def init(self, problem: BaseProblem, start: Factors | None, seed: int | None) -> Chain:
         rank, biases, shape = problem.rank, problem.biased, problem.observations.shape
         if start is not None and (start.k, start.biased, start.shape) != (rank, biases, shape):
@@ -107,7 +124,7 @@ class BPMF(Solver):
                 f"rank {rank}, shape {shape} and biases={biases} are needed."
             )
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
-        return first_chain(problem, start, self.kept, self.noise, seed)
+        return first_chain(problem, start, self.room(shape, rank, biases), self.noise, seed)
 
     def step(self, problem: BaseProblem, state: Chain) -> Chain:
         """One sweep; after the burn-in its draw is counted."""
@@ -143,7 +160,9 @@ class BPMF(Solver):
         if state.draws.count:
             excess = _excess(state)
             error = f"; their Monte Carlo error adds {excess:.1%} to that of predictions" if excess < np.inf else ""
-            return f"{state.draws.offered} draws count after a burn-in of {self.burn_in} sweeps{error}."
+            draws = state.draws
+            kept = "" if draws.count == draws.offered else f", of which {draws.count} are kept"
+            return f"{draws.offered} draws count after a burn-in of {self.burn_in} sweeps{kept}{error}."
         return "That is within the burn-in: its last draw stands for the posterior; allow more sweeps or time."
 
     def posterior(self, problem: BaseProblem, state: Chain) -> Posterior:
@@ -154,8 +173,18 @@ class BPMF(Solver):
     def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
         """As for every solver, and the kept draws."""
         m, n = shape
-        draws = 4 * self.kept * ((2 * m + n) * (rank + 2 * biased) + m + n)
+        draws = self.room(shape, rank, biased) * _bytes(m, n, rank, biased)
         return super().memory(shape, entries, rank, itemsize, biased) + draws
+
+    def room(self, shape: tuple[int, int], rank: int, biased: bool) -> int:
+        """How many draws are kept of a matrix of this shape."""
+        most, least = KEPT
+        return self.kept or max(least, min(most, BUDGET // _bytes(*shape, rank, biased)))
+
+
+def _bytes(m: int, n: int, rank: int, biased: bool) -> int:
+    """Of one kept draw."""
+    return 4 * ((2 * m + n) * (rank + 2 * biased) + m + n)
 
 
 def _counted(chain: Chain) -> Chain:

@@ -1,7 +1,8 @@
-"""How far the mean of the draws so far may be off: the Monte Carlo error of predictions, by the means of batches."""
+"""How far the mean of the draws may be off: the Monte Carlo error of predictions, and whether chains agree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,3 +53,21 @@ class Probes:
             return float("inf")
         means = self.sums[:batches] / self.length
         return float(means.var(axis=0, ddof=1).mean() / batches)
+
+
+def split_rhat(chains: Sequence[Array]) -> float:
+    """Whether chains agree: the split R-hat of entries, chains being arrays (draws, entries); its median over entries.
+
+    Each chain is cut in two. With W the mean variance within halves of n draws and B / n the variance of their means,
+    R-hat = sqrt((n - 1) / n + B / (n W)): near 1 when all halves tell the same, above about 1.1 when they do not.
+
+    References
+    ----------
+    Gelman et al., "Bayesian Data Analysis", third edition, section 11.4.
+    """
+    n = min(len(chain) for chain in chains) // 2
+    if n < 2:
+        return float("nan")
+    halves = np.array([half for chain in chains for half in (chain[:n], chain[-n:])])
+    within, between = halves.var(axis=1, ddof=1).mean(axis=0), halves.mean(axis=1).var(axis=0, ddof=1)
+    return float(np.median(np.sqrt((n - 1) / n + between / np.maximum(within, 1e-300))))

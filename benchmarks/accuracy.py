@@ -1,0 +1,193 @@
+"""Errors, seconds and coverage on public ratings: lorank's methods and defaults beside smurff and myFM.
+
+    python benchmarks/accuracy.py [--data ml-100k ml-1m movietweetings] [--rows offsets nnfn ...] [--splits 0 1 2 3 4]
+                                  [--peers-python .venv-bench/bin/python]
+    python benchmarks/accuracy.py --page
+
+Data: the five published splits u1..u5 of MovieLens-100K, five random 90/10 splits of MovieLens-1M and of
+MovieTweetings-100K. Nothing is chosen on test entries: lorank searches on a part of the training entries, and the
+peers' settings are chosen on a held-out tenth of the training entries of split 0. Seconds are of the whole call, search
+included, on all cores; kernels are compiled before. Records go into docs/benchmarks/accuracy.json, one for each data
+set, row and split, and replace older ones; --page writes the tables of docs/accuracy.md from them.
+"""
+
+import argparse
+import inspect
+import io
+import json
+import tempfile
+import time
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from peers import HERE, Bench, data_folder, grid, tune, write
+
+from lorank import MatrixCompletion
+from lorank.datasets import movielens_1m, movietweetings, split
+from lorank.observations import Observations
+from lorank.problems.offsets import empirical_bayes_offsets
+
+SAVED = HERE.parent / "docs" / "benchmarks" / "accuracy.json"
+PAGE = HERE.parent / "docs" / "accuracy.md"
+LEVEL = 0.9
+# Entries of a row or column in the training part, by which coverage is told.
+COUNTS = {"none": (0, 0), "1 to 4": (1, 4), "5 to 19": (5, 19), "20 to 99": (20, 99), "100 or more": (100, np.inf)}
+
+
+def movielens_100k(number):
+    """u1..u5 as published: base and test."""
+    parts = []
+    with zipfile.ZipFile(data_folder() / "ml-100k.zip") as archive:
+        for part in ("base", "test"):
+            table = np.loadtxt(io.BytesIO(archive.read(f"ml-100k/u{number + 1}.{part}")))
+            rows, cols = (table[:, i].astype(np.int64) - 1 for i in (0, 1))
+            parts.append(Observations.from_coo(rows, cols, table[:, 2], (943, 1682)))
+    return parts
+
+
+def random_split(load):
+    def parts(number):
+        whole = load(data_folder())
+        return split(Observations(whole.shape, whole.by_row), (0.9, 0.1), seed=number)
+
+    return parts
+
+
+DATA = {
+    "ml-100k": ("MovieLens-100K, u1 to u5", movielens_100k),
+    "ml-1m": ("MovieLens-1M, random 90/10", random_split(movielens_1m)),
+    "movietweetings": ("MovieTweetings-100K, random 90/10", random_split(movietweetings)),
+}
+
+POINT = {"rank": "auto", "lam": "auto", "biases": True}
+SAMPLER = {"method": "bpmf", "rank": 20, "biases": True}
+ROWS = {
+    "nuclear": ("factored nuclear norm", {"method": "factored-nuclear", **POINT}),
+    "nnfn": ("NNFN, theta searched", {"method": "nnfn", "theta": "auto", **POINT}),
+    "nuclear-features": (
+        "factored nuclear norm + who rated what",
+        {"method": "factored-nuclear", "features": "implicit", **POINT},
+    ),
+    "nnfn-features": (
+        "NNFN + who rated what",
+        {"method": "nnfn", "theta": "auto", "features": "implicit", **POINT},
+    ),
+    "nuclear-mean": ("factored nuclear norm, mean of 8 fits", {"method": "factored-nuclear", "n_fits": 8, **POINT}),
+    "nnfn-mean": ("NNFN, mean of 8 fits", {"method": "nnfn", "theta": "auto", "n_fits": 8, **POINT}),
+    "bpmf": ("`bpmf`, rank 20", SAMPLER),
+    "bpmf-features": ("`bpmf` + who rated what", {**SAMPLER, "features": "implicit"}),
+    "bpmf-ordinal": ("`bpmf` + who rated what + levels", {**SAMPLER, "features": "implicit", "loss": "ordinal"}),
+    "fast": ('`MatrixCompletion(effort="fast")`', {"effort": "fast"}),
+    "balanced": ("`MatrixCompletion()`", {"effort": "balanced"}),
+    "best": ('`MatrixCompletion(effort="best")`', {"effort": "best"}),
+}
+PEERS = {
+    "smurff": grid(rank=[10, 20], burnin=[50], nsamples=[100, 200]),
+    "myfm": grid(rank=[10, 20], n_iter=[100, 300]),
+}
+TITLES = {"offsets": "offsets alone", **{row: title for row, (title, _) in ROWS.items()}, "smurff": "smurff"}
+TITLES["myfm"] = "myFM"
+
+
+def rmse(predicted, test):
+    return float(np.sqrt(np.mean((predicted - test.values) ** 2)))
+
+
+def timed(action):
+    wall, cpu = time.perf_counter(), time.process_time()
+    answer = action()
+    return answer, {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+def covered(model, train, test):
+    """How many test entries are within their interval, of how many: all, and by entries of their row and column."""
+    _, low, high = model.predict(test.rows, test.cols, interval=LEVEL)
+    inside = (low <= test.values) & (test.values <= high)
+    answer = {"all": [int(inside.sum()), inside.size]}
+    counts = {"row": train.by_row, "column": train.by_col}
+    for side, index in (("row", test.rows), ("column", test.cols)):
+        entries = np.diff(counts[side].pointers)[index]
+        for name, (least, most) in COUNTS.items():
+            chosen = (entries >= least) & (entries <= most)
+            answer[f"{side}: {name}"] = [int(inside[chosen].sum()), int(chosen.sum())]
+    return answer
+
+
+def fit_lorank(row, train, test, number):
+    if row == "offsets":
+        found, record = timed(lambda: empirical_bayes_offsets(train))
+        return {**record, "error": rmse(found.predict(test.rows, test.cols), test)}
+    params = {"random_state": number, "dtype": "float32", **ROWS[row][1]}
+    model, record = timed(lambda: MatrixCompletion(**params).fit(train))
+    record |= {"error": rmse(model.predict(test.rows, test.cols), test), "setting": str(model.setting_)}
+    if model.result_.posterior is not None or model.calibration_ is not None:
+        record["coverage"] = covered(model, train, test)
+    return record
+
+
+def fit_peer(bench, row, train, test, name, number):
+    """The peer at the setting that a held-out tenth of split 0's training entries chooses; kept from split to split."""
+    path = bench.folder / f"{name}-{number}.npz"
+    rest, held = train.split(0.1, 0)
+    parts = [(part.rows, part.cols, part.values) for part in (train, held, test)]
+    write(path, (*parts[0], train.shape), parts[1], parts[2], (held.nnz, test.nnz))
+    if (name, row) not in bench.chosen:
+        write(path, (rest.rows, rest.cols, rest.values, rest.shape), parts[1], parts[2], (held.nnz, test.nnz))
+        bench.chosen[name, row], reason = tune(bench, row, PEERS[row], path)
+        if reason:
+            return {"failed": reason}
+        write(path, (*parts[0], train.shape), parts[1], parts[2], (held.nnz, test.nnz))
+    answers, failed = bench.run(row, [bench.chosen[name, row]], path, 2)
+    path.unlink()
+    if not answers:
+        return {"failed": failed}
+    return {key: answers[0][key] for key in ("seconds", "cpu", "error", "setting")}
+
+
+def run(names, rows, splits, peers_python):
+    records = json.loads(SAVED.read_text()) if SAVED.exists() else []
+    known = inspect.signature(MatrixCompletion).parameters
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(peers_python, Path(folder))
+        bench.chosen = {}
+        for name in names:
+            for number in splits:
+                train, test = DATA[name][1](number)
+                for row in rows:
+                    if row in PEERS:
+                        record = fit_peer(bench, row, train, test, name, number)
+                    elif row != "offsets" and not set(ROWS[row][1]) <= set(known):
+                        continue
+                    else:
+                        if number == splits[0]:  # compile
+                            corner = train.subset((train.rows < 300) & (train.cols < 300))
+                            fit_lorank(row, corner, test, number)
+                        record = fit_lorank(row, train, test, number)
+                    key = {"data": name, "row": row, "split": number}
+                    records = [old for old in records if {field: old[field] for field in key} != key]
+                    records.append({**key, **record})
+                    SAVED.write_text("[\n" + ",\n".join(json.dumps(each) for each in records) + "\n]\n")
+                    print(name, row, number, record.get("failed") or f"{record['error']:.4f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="*", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--rows", nargs="*", choices=list(TITLES), default=list(TITLES))
+    parser.add_argument("--splits", nargs="*", type=int, default=list(range(5)))
+    parser.add_argument("--peers-python", default=str(HERE.parent / ".venv-bench" / "bin" / "python"))
+    parser.add_argument("--page", action="store_true", help="only write the tables of docs/accuracy.md")
+    arguments = parser.parse_args()
+    if arguments.page:
+        from accuracy_page import write_page
+
+        write_page(json.loads(SAVED.read_text()), {name: title for name, (title, _) in DATA.items()}, TITLES, PAGE)
+        return
+    warnings.simplefilter("ignore")
+    run(arguments.data, arguments.rows, arguments.splits, arguments.peers_python)
+
+
+if __name__ == "__main__":
+    main()

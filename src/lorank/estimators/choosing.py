@@ -1,0 +1,159 @@
+"""Choosing whatever is "auto": which kinds of models are candidates for what is asked, and the search among them.
+
+From the simplest to the most costly, where the method is to be chosen:
+
+- NNFN with its weight, rank, theta and biases on a path (`lorank.tuning.path`);
+- for an effort above "fast", the sampler, which draws its weights; then the same with who rated what as features;
+- for the effort "best", the same for values on a scale, if there are few of them, and at a higher rank.
+
+A method that is given is the only candidate. What cannot be done is no candidate: the sampler with a loss or side
+information that it does not take, or on a backend other than "local".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lorank import losses, registry
+from lorank.errors import InputError
+from lorank.estimators import running
+from lorank.estimators.parameters import DEFAULT_METHOD, SQUARED, Parameters
+from lorank.estimators.sides import sides_of
+from lorank.linalg.blas import one_blas_thread
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.side_information import Features
+from lorank.side_information.base import several
+from lorank.solvers import Checkpoint
+from lorank.tuning import choice, path
+from lorank.tuning.held_out import HeldOutJudge, Part
+from lorank.tuning.search import Found, Search
+from lorank.tuning.setting import AUTO, Setting, prepared
+from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.tuning.trials import CANDIDATE
+
+SAMPLER = "bpmf"
+IMPLICIT, ORDINAL = "implicit", "ordinal"
+# The rank of a sampler, which shrinks directions that are not needed: this, or the point estimate's if that is larger.
+SAMPLER_RANK = 20
+# How many times that is tried too for the effort "best".
+HIGHER = 2
+# Values are on a scale if there are at most so many of them.
+LEVELS = 20
+
+
+def tune(
+    asked: Parameters,
+    parts: tuple[Part, ...],
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    on_trial: OnTrial | None = None,
+) -> tuple[Parameters, Found]:
+    """Choose whatever is "auto", by parts of the data to learn from and to judge by.
+
+    The parameters of the kind that was chosen, and what was found.
+    """
+    options = candidates(asked, parts[0][0])
+    seconds = math.inf if asked.max_seconds is None else asked.max_seconds / 2
+    with one_blas_thread():
+        kinds = [_kind(name, option, parts, seed, not index) for index, (name, option) in enumerate(options.items())]
+        found = choice.choose(kinds, TrialLog(checkpoint, on_trial), seconds)
+    return options[found.parameters[CANDIDATE]], found
+
+
+def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
+    """The kinds of models that may be chosen, by their names in plain words, with method, loss and features given."""
+    features = [None, IMPLICIT] if asked.features == AUTO else [asked.features]
+    # Values on a scale of few levels.
+    levels = asked.effort == "best" and np.unique(train.values[:10_000]).size <= LEVELS
+    scales = [asked.loss] if asked.loss != AUTO else [SQUARED, ORDINAL] if levels else [SQUARED]
+    methods = [asked.method]
+    if asked.any_method:
+        # The sampler takes no weights, knows nothing of what was not observed, and runs here alone; a theta is NNFN's.
+        able = train.weights is None and not asked.unobserved_weight and not asked.frequency_power
+        able = able and asked.backend == running.LOCAL and asked.theta in (None, AUTO)
+        methods = [DEFAULT_METHOD, SAMPLER] if able and asked.effort != "fast" else [DEFAULT_METHOD]
+    found: dict[str, Parameters] = {}
+    refused: InputError | None = None
+    for method in methods:
+        for loss in scales:
+            for feature in features:
+                if loss == ORDINAL and asked.loss == AUTO and method != SAMPLER:
+                    continue
+                option = replace(asked, method=method, loss=loss, features=feature)
+                try:
+                    solver = running.build_solver(option)
+                    solver.check_loss(losses.find(loss))
+                    sides_of(option, train)
+                except InputError as error:
+                    refused = refused or error
+                    continue
+                found[_name(option)] = option
+    if not found:
+        raise refused or InputError("Nothing can be fitted with these parameters.")
+    return found
+
+
+def _name(option: Parameters) -> str:
+    """What a kind of model is, in plain words."""
+    method = registry.find(option.method)
+    parts = ["sampler" if method.samples else "NNFN" if method.name == DEFAULT_METHOD else str(method)]
+    parts += ["who rated what"] if option.features == IMPLICIT else []
+    parts += ["levels"] if isinstance(losses.find(option.loss), losses.Ordinal) else []
+    return " + ".join(parts)
+
+
+def _kind(name: str, option: Parameters, parts: tuple[Part, ...], seed: int, first: bool) -> choice.Kind:
+    """A candidate as the search takes it; offsets alone are tried with the first one."""
+    method, solver, loss = registry.find(option.method), running.build_solver(option), losses.find(option.loss)
+    parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
+    parts = parts if first else choice.enough(parts)
+    train = parts[0][0]
+    # Neither graphs nor kernels go with biases.
+    known = [one for side in sides_of(option, train) for one in several(side)]
+    if option.biases == AUTO and not all(isinstance(one, Features) for one in known):
+        option = replace(option, biases=False)
+    # What does not depend on the setting is found once for each part.
+    found: dict[int, tuple[Any, Any]] = {}
+
+    def build(observations: Observations, setting: Setting) -> Problem:
+        if id(observations) not in found:
+            ridges = running.for_data(option, observations, Setting(1.0, 1, None, option.biases is not False)).ridges
+            found[id(observations)] = sides_of(option, observations), ridges
+        sides, ridges = found[id(observations)]
+        return running.build_problem(option, observations, replace(setting, ridges=ridges), sides)
+
+    if method.samples:
+        judge = choice.SamplerJudge(build, solver, parts, seed)
+        given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
+        return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
+    space = path.Space.of(method, option.lam, option.rank, option.theta, option.biases)
+    ridge = any(isinstance(one, Features) and one.ridge is None for one in known)
+    offsets = space.offsets and first and "multipliers" in solver.requires
+    space = replace(space, features=ridge, offsets=offsets, given={CANDIDATE: name})
+    # A path is referred to until the search is over: see `WarmPath.widest`.
+    paths: list[path.WarmPath] = []
+
+    def walk(search: Search, best: Fitted | None) -> Fitted:
+        paths.append(path.WarmPath(space, train, search))
+        return paths[-1].run() if best is None else paths[-1].run_from(best)
+
+    return choice.Kind(name, HeldOutJudge(build, solver, parts, seed), walk, 17 if first else 6, tuned=True)
+
+
+def _sample(
+    option: Parameters, shape: tuple[int, int], given: Mapping[str, Any], search: Search, best: Fitted | None
+) -> Fitted:
+    """A short chain at the usual rank; for the effort "best" also at a higher one."""
+    if option.rank != AUTO:
+        return search.attempt({**given, "rank": min(int(option.rank), *shape)})
+    usual = max(SAMPLER_RANK, 0 if best is None else best.parameters["rank"])
+    ranks = [usual, HIGHER * usual] if option.effort == "best" else [usual]
+    tried = [search.attempt({**given, "rank": rank}) for rank in dict.fromkeys(min(rank, *shape) for rank in ranks)]
+    return min(tried, key=lambda fitted: fitted.error)

@@ -1,0 +1,203 @@
+"""Which kind of model: offsets alone, a point estimate or a sampler, each with more or less that is known; data decide.
+
+A *kind* is a method with what goes with it (features, a loss). Kinds are tried from the simplest to the most costly,
+each by a strategy of its own: a path for those with a weight to choose, a short chain for those that draw theirs.
+The held-out entries decide, and with care for noise: every kind is judged on the same entries, so that it is the
+differences of the squared errors, entry by entry, that matter. With d_t these differences and s their standard
+deviation over n entries,
+
+    the simpler kind is kept unless  mean(d) > s / sqrt(n),
+
+one standard error. So what is chosen is never worse than what is simpler, offsets alone in the first place, by more
+than noise. The best of many trials on the held-out entries is better there than anywhere else, by about as much: one
+standard error. A kind of which nothing was tuned there (a sampler) need not be better by noise than one that was.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from lorank.observations import Observations
+from lorank.problems import Problem
+from lorank.solvers import Posterior, Result, Solver, Status, Stopping, solve
+from lorank.tuning.held_out import Build, Part, losses_at, setting_of
+from lorank.tuning.search import FAILURES, Candidate, Found, Judgement, Search, SearchOver
+from lorank.tuning.trial_log import Fitted, TrialLog
+from lorank.tuning.trials import CANDIDATE, TrialStatus
+from lorank.types import Array
+
+# Standard errors by which the more costly kind must be better.
+STANDARD_ERRORS = 1.0
+
+# Held-out entries that are enough to compare kinds, and batches of draws that tell the Monte Carlo error of their mean.
+ENOUGH, BATCHES = 5000, 6
+# A difference below this part of the loss of the first and simplest trial is none: both have all there is to learn.
+RESOLUTION = 1e-6
+# How much time may be spent: what is tried beside the point estimate.
+EFFORTS = ("fast", "balanced", "best")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model that may be chosen.
+
+    Attributes
+    ----------
+    name : str
+        In plain words; its trials have it as their parameter "candidate".
+    judge : function of a Candidate that returns a Judgement
+    strategy : function of (search, the best fit of simpler kinds or None)
+        Tries what it wants and returns its best fit.
+    expected : int
+        About how many trials that takes.
+    tuned : bool
+        Whether its strategy chooses the best of many trials on the held-out entries.
+    """
+
+    name: str
+    judge: Callable[[Candidate], Judgement]
+    strategy: Callable[[Search, Fitted | None], Fitted]
+    expected: int = 1
+    tuned: bool = False
+
+
+def enough(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """So many of the first parts that there are ENOUGH held-out entries to compare kinds."""
+    sizes = np.cumsum([held_out.nnz for _, held_out in parts])
+    return parts[: int(np.searchsorted(sizes, ENOUGH)) + 1]
+
+
+def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) -> Found:
+    """The best fit of all kinds, tried in order; a later one takes the place of the best only if it is clearly better.
+
+    A kind that fails is a trial that says why. When time is up, the best so far is given back.
+    """
+    judges, tuned = {kind.name: kind.judge for kind in kinds}, {kind.name: kind.tuned for kind in kinds}
+    search = Search(lambda candidate: judges[candidate.parameters[CANDIDATE]](candidate), log, max_seconds)
+    # A search that is resumed compares them again: as long as they are referred to, they are saved.
+    compared: list[Fitted] = []
+
+    def strategy() -> Fitted:
+        best: Fitted | None = None
+        for index, kind in enumerate(kinds):
+            log.expect_later(sum(later.expected for later in kinds[index + 1 :]))
+            try:
+                found = kind.strategy(search, best)
+            except SearchOver:
+                if best is None:
+                    raise
+                return best
+            if best is not None and math.isfinite(found.error):
+                gain, told = _difference(
+                    found, best, kind.tuned or not tuned[best.parameters[CANDIDATE]], log.trials[0].error ** 2
+                )
+                found = log.remark(found, told)
+                best = found if gain > 0 else best
+            compared.append(found)
+            best = best or found
+        assert best is not None
+        return best
+
+    return search.run(strategy)
+
+
+def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> tuple[float, str]:
+    """By how much a fit is better than the best one beyond noise, and a sentence about it.
+
+    `tuned` if it was tuned on the held-out entries, or if neither was; `simplest` is the loss of the first trial.
+    """
+    assert fitted.losses is not None
+    assert best.losses is not None
+    gain, error = paired(fitted.losses, best.losses)
+    margin = max(STANDARD_ERRORS * error if tuned else 0.0, RESOLUTION * simplest)
+    # As a part of the root mean squared error: d(e^2) = 2 e de.
+    scale = max(2 * float(best.losses.mean()), 1e-300)
+    told = f"{abs(gain) / scale:.2%} +- {error / scale:.2%} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
+    return gain - margin, told
+
+
+def paired(losses: Array, others: Array) -> tuple[float, float]:
+    """By how much the mean of `losses` is below that of `others`, and its standard error, at the entries of both.
+
+    One that was judged on fewer parts has the first ones.
+    """
+    size = min(losses.size, others.size)
+    differences = others[:size] - losses[:size]
+    if size < 2:
+        return float(differences.mean()), math.inf
+    return float(differences.mean()), float(differences.std(ddof=1) / math.sqrt(size))
+
+
+@dataclass(frozen=True)
+class SamplerJudge:
+    """Draws a short chain on each training part; its mean predicts the held-out part.
+
+    The mean of a short chain has a Monte Carlo error, which that of a long one has not: with v_t its variance at entry
+    t, by the means of batches of draws, (mean - value)^2 is larger by v_t than it will be, and so v_t is taken off.
+
+    Parameters
+    ----------
+    build : function of (observations, setting)
+    solver : Solver
+        One that samples; it says itself how short a chain may be (`for_trial`).
+    parts : pairs of Observations, to learn from and to judge by
+    seed : int
+    """
+
+    build: Build
+    solver: Solver
+    parts: tuple[Part, ...]
+    seed: int
+
+    def __call__(self, candidate: Candidate) -> Judgement:
+        deadline = time.perf_counter() + candidate.seconds
+        losses: list[Array] = []
+        results: list[Result] = []
+        for train, held_out in self.parts:
+            try:
+                problem = self.build(train, setting_of(candidate.parameters))
+                result = self._chain(problem, deadline)
+            except FAILURES as failure:
+                return Judgement(math.inf, None, TrialStatus.FAILED, f"{type(failure).__name__}: {failure}")
+            assert result.posterior is not None
+            excess = monte_carlo_variance(result.posterior, held_out)
+            predicted = result.posterior.predict(held_out.rows, held_out.cols)
+            losses.append(losses_at(predicted, problem.pointwise, held_out) - excess)
+            # Of the draws nothing is kept but factors of the rank that was asked for.
+            results.append(replace(result, factors=result.summary, posterior=None))
+            if result.status is Status.INTERRUPTED:
+                break
+        every = np.concatenate(losses)
+        ended = {Status.INTERRUPTED: TrialStatus.INTERRUPTED, Status.TIME_LIMIT: TrialStatus.OUT_OF_TIME}
+        status = ended.get(results[-1].status, TrialStatus.FINISHED)
+        return Judgement(math.sqrt(max(every.mean(), 0.0)), results[0], status, losses=every)
+
+    def _chain(self, problem: Problem, deadline: float) -> Result:
+        solver, sweeps = self.solver.for_trial()
+        left = max(deadline - time.perf_counter(), 1e-3)
+        stopping = Stopping(max_iter=sweeps, max_seconds=left if math.isfinite(left) else None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return solve(solver, problem, stopping=stopping, seed=self.seed)
+
+
+def monte_carlo_variance(posterior: Posterior, held_out: Observations) -> Array:
+    """Variance of the mean of the draws at each entry, by the means of BATCHES batches, for draws depend on each other.
+
+    0 if there are too few draws to tell.
+    """
+    length = posterior.draws // BATCHES
+    if length < 2:
+        return np.zeros(held_out.nnz)
+    means = [
+        posterior.part(start * length, (start + 1) * length).predict(held_out.rows, held_out.cols).astype(np.float64)
+        for start in range(BATCHES)
+    ]
+    return np.asarray(np.var(means, axis=0, ddof=1) / BATCHES)
