@@ -25,7 +25,7 @@ from lorank.datasets import movielens_1m, movietweetings, split, standardise
 from lorank.observations import Observations
 
 LAMS, RANKS, THETAS, BIASES = (5, 10, 15, 20, 30), (5, 10, 20, 40), (0.0, 0.5, 1.0), (False, True)
-AUTO = dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 REPEATS = 5
 
 
@@ -39,7 +39,7 @@ def report_grid(train, validation, test):
     settings = list(itertools.product(LAMS, RANKS, THETAS, BIASES))
     best, total = None, 0.0
     for lam, rank, theta, biases in settings:
-        model = MatrixCompletion(lam=lam, rank=rank, theta=theta, biases=biases, random_state=0)
+        model = MatrixCompletion("nnfn", lam=lam, rank=rank, theta=theta, biases=biases, random_state=0)
         total += timed(model, train)
         if best is None or model.score(validation) > best.score(validation):
             best = model
@@ -58,7 +58,7 @@ def report_grid(train, validation, test):
 
 def report_path(train):
     found = MatrixCompletion(**AUTO, random_state=0).fit(train).setting_
-    fixed = {"rank": found.rank, "theta": found.theta, "biases": found.biases}
+    fixed = {"method": "nnfn", "features": None, "rank": found.rank, "theta": found.theta, "biases": found.biases}
     ways = {
         "a single fit": fixed | {"lam": found.lam},
         'lam="auto"': fixed | {"lam": "auto"},
@@ -93,7 +93,7 @@ def report_mean(train, test):
     options = {"rank": 10, "theta": 0.5, "biases": True, "tol": 1e-3, "random_state": 0}
     print("Mean of several fits, rank 10, theta 0.5, biases, tol 1e-3")
     for n_fits, lam in ((1, 13), (4, 10), (6, 10), (8, 10)):
-        model = MatrixCompletion(n_fits=n_fits, lam=lam, **options)
+        model = MatrixCompletion("nnfn", n_fits=n_fits, lam=lam, **options)
         seconds = timed(model, train)
         print(f"  {n_fits} fits, lam {lam}: test RMSE {-model.score(test):.4f} in {seconds:.2f} s")
 
@@ -136,7 +136,7 @@ def report_seeds(folder, seeds=10):
     for name, data in kinds.items():
         train, test = data()
         began = time.process_time()
-        models = [MatrixCompletion("nnfn", **AUTO, random_state=seed).fit(train) for seed in range(seeds)]
+        models = [MatrixCompletion(**AUTO, random_state=seed).fit(train) for seed in range(seeds)]
         seconds = (time.process_time() - began) / seeds
         errors = np.array([-model.score(test) for model in models])
         ranks = sorted({model.setting_.rank for model in models})
@@ -148,7 +148,7 @@ if __name__ == "__main__":
     chosen = sys.argv[1:] or ["grid", "path", "intervals", "mean", "seeds"]
     folder = Path(os.environ.get("LORANK_DATA", Path(__file__).parents[2] / "shared" / "data"))
     train, validation, test = standardise(*split(movielens_1m(folder)))[0]
-    MatrixCompletion(rank=2, max_iter=2, biases=True).fit(train)  # compiles
+    MatrixCompletion("nnfn", rank=2, lam=1.0, max_iter=2, tol=1.0, biases=True).fit(train)  # compiles
     if "grid" in chosen:
         report_grid(train, validation, test)
     if "path" in chosen:

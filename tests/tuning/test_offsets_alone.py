@@ -9,7 +9,7 @@ from lorank.observations import Observations
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.tuning.held_out import ENOUGH, MOST_PARTS, parts_of
 
-AUTO = {"method": "nnfn", **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
+AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 
 
 def ratings(m=400, n=300, entries=4000, factors=0.0, seed=0):
@@ -99,7 +99,7 @@ def test_choices_do_not_depend_on_the_unit_of_the_data(factors):
 
 def test_choices_do_not_depend_on_where_zero_is_once_there_are_offsets():
     train, test = ratings(factors=1.0, entries=6000)
-    settings = dict.fromkeys(("lam", "rank", "theta"), "auto") | {"biases": True, "random_state": 0}
+    settings = AUTO | {"biases": True, "random_state": 0}
     one = MatrixCompletion(**settings).fit(train)
     other = MatrixCompletion(**settings).fit(train.with_values(train.values + 50))
     assert (other.setting_.rank, other.setting_.theta) == (one.setting_.rank, one.setting_.theta)
