@@ -25,6 +25,7 @@ from lorank.cli.options import (
     EffortOption,
     EncodingOption,
     FeaturesOption,
+    GoalOption,
     HeaderOption,
     JsonOption,
     LamOption,
@@ -40,6 +41,7 @@ from lorank.cli.options import (
     TableOrFolderArgument,
     ThreadsOption,
     ValueOption,
+    WeightOption,
     WorkersOption,
     WorkFolderOption,
     check_command,
@@ -68,6 +70,8 @@ def fit(
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
+    weight: WeightOption = None,
+    goal: GoalOption = "auto",
     method: MethodOption = "auto",
     assignments: SetOption = None,
     rank: RankOption = "auto",
@@ -148,6 +152,7 @@ def fit(
         "max_seconds": max_seconds,
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
+        "goal": goal,
     }
     saved = checkpoint or Path(f"{output}.checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
@@ -183,7 +188,9 @@ def fit(
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
     habits = habits_of(encoding, decimal, na, comment)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet, weight)
+    if goal == "auto" and columns is not None and len(columns) == 2:
+        model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
     held_out = read_validation(validation, columns, delimiter, header, duplicates, habits)
@@ -214,8 +221,7 @@ def _say_resumed(checkpoint: Path | None) -> None:
 def _facts(model: Model, output: Path) -> dict[str, Any]:
     from lorank import registry
 
-    m, n = model.shape
-    result = model.result
+    (m, n), result = model.shape, model.result
     return {
         "model": str(output),
         "bytes": size_of(output),
@@ -231,8 +237,11 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 
 
 def _errors(model: Model) -> dict[str, float]:
-    errors = {"training_rmse": model.training_error}
     held_out = model.held_out_error()
+    if model.setting.grades is not None and held_out is not None:
+        say(f"Lists were the goal (--goal ranking). {model.result.message}")
+        return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
+    errors = {"training_rmse": model.training_error}
     if held_out is not None:
         errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
     return errors
@@ -264,7 +273,7 @@ def _fit_folder(
     files = parquet.parquet_files(table)
     present = parquet.column_names(files[0])
     names = tables.choose_columns(present, *columns, Path(files[0]), say)
-    if names is None:
+    if names is None or names[2] is None:
         raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
     parameters = _without_auto(wanted.get_params(), validation)
     states = (checkpoint, Path(f"{checkpoint}.path"))

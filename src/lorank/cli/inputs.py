@@ -27,6 +27,7 @@ def read_table(
     duplicates: str = "error",
     habits: Habits | None = None,
     sheet: str | None = None,
+    weight: str | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """Observations of a file, with a progress bar, and a sentence about each guess."""
     from lorank.tables import reading as tables
@@ -38,6 +39,7 @@ def read_table(
             row,
             col,
             value,
+            weight=weight,
             delimiter=delimiter,
             header=header,
             habits=habits or PLAIN,
@@ -69,7 +71,7 @@ def read_validation(
     try:
         float(given)
     except ValueError:
-        names = columns or (None, None, None)
+        names = (*(columns or ()), None, None, None)
         return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates, habits)[0]
     return share_of(given)
 

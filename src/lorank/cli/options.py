@@ -24,6 +24,16 @@ ModelArgument = Annotated[Path, typer.Argument(help="Model saved by `lorank fit`
 RowOption = Annotated[str | None, typer.Option("--row", help="Column that holds the row ids.")]
 ColOption = Annotated[str | None, typer.Option("--col", help="Column that holds the column ids.")]
 ValueOption = Annotated[str | None, typer.Option("--value", help="Column that holds the values.")]
+WeightOption = Annotated[
+    str | None, typer.Option("--weight", help="Column that holds the weights: an entry of weight 2 counts twice.")
+]
+GoalOption = Annotated[
+    str,
+    typer.Option(
+        "--goal",
+        help="values, or ranking: preferences to make lists of; auto ranks if there are no values, or all are equal.",
+    ),
+]
 DelimiterOption = Annotated[
     str | None, typer.Option(help="Text between two cells, such as ';' or '::'; found out if not given.")
 ]
