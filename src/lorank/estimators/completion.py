@@ -30,6 +30,9 @@ from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
 
+# After a search on several parts of the data the last fit has a tolerance so many times smaller.
+FINER = 100
+
 
 class MatrixCompletion(ModelEstimator):
     """Complete a matrix from its observed entries, assuming low rank.
@@ -86,8 +89,9 @@ class MatrixCompletion(ModelEstimator):
         What is known of rows or columns beside their entries: features (a line for each; a DataFrame with an index goes
         by the ids of the data, and ids that only it knows are predicted too), a graph, or a kernel. Of several in a
         list features stand side by side, graphs are added, and a kernel stands alone.
-    graph_weight : float
-        Multiplies graphs and kernels.
+    graph_weight : float or "auto"
+        Multiplies graphs and kernels. "auto" is chosen for graphs where lam is, 0 among others: a graph may say
+        nothing. Else it is 1.
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
@@ -151,7 +155,7 @@ class MatrixCompletion(ModelEstimator):
         n_workers: int | None = None,
         row_side: Any = None,
         col_side: Any = None,
-        graph_weight: float = 1.0,
+        graph_weight: float | str = "auto",
         features: str | None = "auto",
         effort: str = "balanced",
         goal: str = "auto",
@@ -270,6 +274,9 @@ class MatrixCompletion(ModelEstimator):
                 return self._finish(asked, train, setting, tuned.result, calibration, trials)
             if running.build_solver(asked).samples:  # a chain starts anew, and knows its own intervals
                 factors, calibration = None, None
+            elif len(parts) > 1:
+                # Beside so many trials a last fit to the end costs little; without it the answer depends on the seed.
+                asked = replace(asked, tol=asked.tol / FINER)
             asked = asked.within(time.perf_counter() - began)
         else:
             setting = asked.setting
