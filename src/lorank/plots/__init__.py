@@ -12,11 +12,15 @@ from lorank.plots.figures import (
     shrinkage_examples,
 )
 from lorank.plots.maps import map, save_map, write_page
+from lorank.plots.tables import draw_coverage, draw_filled, draw_missing
 
 __all__ = [
     "COLOURS",
     "draw_convergence",
+    "draw_coverage",
     "draw_error_against_time",
+    "draw_filled",
+    "draw_missing",
     "draw_model",
     "draw_residuals",
     "draw_shrinkage",

@@ -29,6 +29,7 @@ from lorank.progress import ProgressBar
 from lorank.side_information import KernelPrior
 from lorank.spatial.cell_errors import CellErrors
 from lorank.spatial.climatology import Basis
+from lorank.spatial.fields import PLAIN
 from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps
 from lorank.tuning.coordinate import coordinate_search
 from lorank.types import Array
@@ -180,6 +181,7 @@ class GridCompletion(BaseEstimator):
             parameters["rank"],
             parameters["lam"],
             theta,
+            **PLAIN,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             tol=1e-3,
