@@ -324,7 +324,8 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     titles = {"error": "scaled error of numbers", "wrong": "wrong classes", "energy": "energy distance"}
     parts = [
         "# Imputers compared",
-        f"Tables: {', '.join(results['table'].unique())}; {most_rows} rows at most. Cells missing completely at random, at random and not at "
+        f"Tables: {', '.join(results['table'].unique())}; {most_rows} rows at most. "
+        "Cells missing completely at random, at random and not at "
         "random, 10, 30 and 50%. Ranks are among the methods on the same cells; errors are in standard deviations of "
         "the column. Seconds are of one processor (medians). `lorank` is "
         f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
