@@ -249,6 +249,7 @@ class MatrixCompletion(ModelEstimator):
         began = time.perf_counter()
         asked = self._asked()
         asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
+        observations.check_scale()
         asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))

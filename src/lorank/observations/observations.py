@@ -51,12 +51,6 @@ class Observations:
         self.by_row = by_row
         self.row_ids = row_ids
         self.col_ids = col_ids
-        if isinstance(by_row.values, np.ndarray) and (at := checks.extreme(by_row.values)) >= 0:
-            row = self.name_of_row(int(np.searchsorted(by_row.pointers, at, side="right")) - 1)
-            raise InputError(
-                f"The largest value, {by_row.values[at]:.3g} at ({row}, {self.name_of_col(int(by_row.indices[at]))}), "
-                f"has a square that {by_row.values.dtype} cannot hold; scale the data."
-            )
 
     @classmethod
     def from_coo(
@@ -237,6 +231,16 @@ class Observations:
             return self
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
             return self.with_values(self.values.astype(dtype))
+
+    def check_scale(self) -> None:
+        """Refuse data that cannot be computed with: the square of its largest value overflows, or is nothing."""
+        at = checks.extreme(self.values)
+        if at >= 0:
+            row, col = self.name_of_row(int(self.rows[at])), self.name_of_col(int(self.cols[at]))
+            raise InputError(
+                f"The largest value, {self.values[at]:.3g} at ({row}, {col}), has a square that {self.dtype} "
+                "cannot hold; scale the data."
+            )
 
     def with_values(self, values: Array) -> Observations:
         """Other values (row-major) at the same positions, with the same weights."""
