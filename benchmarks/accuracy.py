@@ -76,6 +76,7 @@ ROWS = {
     ),
     "nuclear-mean": ("factored nuclear norm, mean of 8 fits", {"method": "factored-nuclear", "n_fits": 8, **POINT}),
     "nnfn-mean": ("NNFN, mean of 8 fits", {"method": "nnfn", "theta": "auto", "n_fits": 8, **POINT}),
+    "bpmf-short": ("`bpmf`, rank 10, 40 sweeps", {**SAMPLER, "rank": 10, "max_iter": 40}),
     "bpmf": ("`bpmf`, rank 20", SAMPLER),
     "bpmf-features": ("`bpmf` + who rated what", {**SAMPLER, "features": "implicit"}),
     "bpmf-ordinal": ("`bpmf` + who rated what + levels", {**SAMPLER, "features": "implicit", "loss": "ordinal"}),

@@ -23,6 +23,7 @@ _HOME = {
     "complete": "lorank.estimators",
     "load": "lorank.models",
     "methods": "lorank.registry",
+    "pool": "lorank.estimators",
     "recommend": "lorank.models",
     "register": "lorank.registry",
     "save": "lorank.models",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion as MatrixCompletion
     from lorank.estimators import compare as compare
     from lorank.estimators import complete as complete
+    from lorank.estimators import pool as pool
     from lorank.estimators.sensing import sense as sense
     from lorank.models import Model as Model
     from lorank.models import load as load

@@ -18,6 +18,10 @@ WIDTH = 30
 CLEAR_LINE = "\r\x1b[2K"
 
 
+# Whether no bar is drawn and no line printed, in this process.
+quiet = False
+
+
 class ProgressBar:
     """A bar with the time left on a terminal; silent elsewhere, but for what is printed by `line`.
 
@@ -32,7 +36,7 @@ class ProgressBar:
 
     def __init__(self, text: str, total: float | None = None) -> None:
         self.text, self.total, self.done = text, total, 0.0
-        self.on_terminal = sys.stderr.isatty()
+        self.on_terminal = sys.stderr.isatty() and not quiet
         self._begun = self._moved = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_drawing, daemon=True)
@@ -65,7 +69,7 @@ class ProgressBar:
 
     def line(self, text: str) -> None:
         """Print a line where there is no terminal to draw on."""
-        if not self.on_terminal:
+        if not self.on_terminal and not quiet:
             print(text, file=sys.stderr, flush=True)
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lorank
+from lorank.cli.app import app
 
 
 def listed(run, *words):
@@ -117,3 +118,19 @@ def test_unknown_ids_are_counted_and_flagged(run, model, tmp_path):
     code, out, err = run("predict", "model.lorank", "known.csv")
     assert "not fitted on" not in err
     assert "unknown" not in out
+
+
+def test_quiet_prints_answers_and_errors_only(run, model, tmp_path):
+    (tmp_path / "pairs.csv").write_text("a,b\nnobody,film-001\n")
+    code, out, err = run("--quiet", "predict", "model.lorank", "pairs.csv")
+    assert (code, err) == (0, "")
+    assert "prediction" in out
+    code, out, err = run("-q", "recommend", "model.lorank", "--row", "nobody")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: Unknown row 'nobody'")
+    assert run("predict", "model.lorank", "pairs.csv")[2] != ""  # the next command speaks again
+
+
+def test_every_command_has_an_example(run):
+    for command in app.registered_commands:
+        assert "Example: lorank" in command.callback.__doc__ or command.callback.__name__ == "version"

@@ -22,8 +22,7 @@ def whole(train):
     return MatrixCompletion(**AUTO, random_state=0).fit(train)
 
 
-@pytest.fixture
-def sweeps(monkeypatch):
+def counted_sweeps(monkeypatch):
     """Counts sweeps, and interrupts at the one that is asked for."""
     sweep = alternating.Alternating._sweep
 
@@ -40,6 +39,20 @@ def sweeps(monkeypatch):
     return Sweeps
 
 
+@pytest.fixture
+def sweeps(monkeypatch):
+    return counted_sweeps(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def total(train):
+    """Sweeps of the whole fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        sweeps = counted_sweeps(patch)
+        MatrixCompletion(**AUTO, random_state=0).fit(train)
+        return sweeps.done
+
+
 def same(model, whole):
     assert model.setting_ == whole.setting_
     assert [trial.error for trial in model.tuning_] == [trial.error for trial in whole.tuning_]
@@ -48,10 +61,8 @@ def same(model, whole):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 0.7, 1.0])
-def test_cut_off_anywhere(train, whole, sweeps, tmp_path, share):
+def test_cut_off_anywhere(train, whole, total, sweeps, tmp_path, share):
     path = tmp_path / "fit.npz"
-    MatrixCompletion(**AUTO, random_state=0).fit(train)
-    total, sweeps.done = sweeps.done, 0
     sweeps.last = max(1, int(share * (total - 1)))
     cut = MatrixCompletion(**AUTO, random_state=0).fit(train, checkpoint=path)
     assert np.isfinite(cut.complete()).all()

@@ -35,6 +35,7 @@ def test_gaps_are_filled_and_land_is_not(sea):
     land = np.zeros(seen.shape[1:], bool)
     land[:6, :8] = True
     assert np.isnan(filled[:, land]).all()
+    assert np.isnan(deviation[:, land]).all()
     clouds = np.isnan(seen) & ~land
     miss = (filled - truth)[clouds]
     plain, _ = GridCompletion(**GIVEN, smoothing=(0, 0, 1)).fit(seen).complete()
@@ -159,6 +160,7 @@ def test_files_stay_packed_and_say_what_was_done(dataset, tmp_path, suffix):
         dataset.to_zarr(source, encoding=packed, consolidated=False)
     used = spatial.complete_file(source, target, **GIVEN, smoothing=(1.0, 0.5, 3.0))
     assert used["rank"] == 4
+    assert used["filled"] == int(np.isnan(dataset["sst"].values).sum()) - 80 * 48
     with (
         xr.open_dataset(target, engine="h5netcdf")
         if suffix == ".nc"

@@ -24,9 +24,9 @@ def judge(candidate):
 
 def down(search, lams=(8.0, 4.0, 2.0, 1.0)):
     def strategy():
-        start = None
+        start = ()
         for lam in lams:
-            start = search.attempt({"lam": lam}, start, search.best).factors
+            start = search.attempt({"lam": lam}, start, search.best).starts
 
     return strategy
 
@@ -53,8 +53,8 @@ def test_a_judge_is_given_the_start_and_what_to_beat():
     search = Search(curious, max_seconds=100.0)
     search.run(down(search))
     assert [candidate.to_beat for candidate in asked] == [np.inf, 6.0, 2.0, 0.0]
-    assert asked[0].start is None
-    assert asked[3].start.W[0, 0] == 2.0
+    assert asked[0].start == ()
+    assert asked[3].start[0].W[0, 0] == 2.0
     assert all(99 < candidate.seconds <= 100 for candidate in asked)
 
 

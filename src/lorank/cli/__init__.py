@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import sys
 
-from lorank.cli.app import app
+try:
+    from lorank.cli.app import app
+except ModuleNotFoundError as missing:
+    if missing.name not in ("typer", "rich"):
+        raise
+    app = None  # type: ignore[assignment]
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
     """Entry point of the `lorank` command."""
+    if app is None:
+        sys.exit("The command line needs typer: pip install 'lorank[cli]'.")
     if "--debug" in sys.argv:  # it may stand anywhere, and typer knows it at the front only
         sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
     app()

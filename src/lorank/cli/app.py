@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lorank import progress
 from lorank.cli import (
     compare,
     complete,
@@ -28,6 +30,7 @@ from lorank.cli import (
     sample,
     serve,
     similar,
+    terminal,
     update,
     version,
 )
@@ -57,11 +60,18 @@ def lorank(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the answer and errors, and nothing else.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what the library logs as well.")] = False,
 ) -> None:
     """Fit low-rank matrices to observed entries."""
     warnings.showwarning = _warn
     global _debugging
     _debugging = debug
+    terminal.quiet = progress.quiet = quiet
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
 
 
 def _guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -80,7 +90,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (InputError, MemoryError, ImportError, OSError) as error:
             if _debugging:
                 raise
-            say(f"Error: {' '.join(str(error).split())}")
+            say(f"Error: {' '.join(str(error).split())}", always=True)
         else:
             return
         raise typer.Exit(1)

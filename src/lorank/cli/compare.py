@@ -6,19 +6,24 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import read_table, sides_of
+from lorank.cli.inputs import habits_of, read_table, sides_of
 from lorank.cli.method_options import SetOption, methods_of
 from lorank.cli.options import (
     ColFeaturesOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
+    NaOption,
     RowFeaturesOption,
     RowOption,
     SeedOption,
+    SheetOption,
     TableArgument,
     ThreadsOption,
     ValueOption,
@@ -48,11 +53,18 @@ def compare(
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit several methods and compare their errors on the same held-out entries.
 
     The parameters of each are tuned by the same search, in the same time.
+
+    Example: lorank compare ratings.csv --row user --col film --value stars
     """
     try:
         widths = [int(rank) for rank in ranks.split(",")]
@@ -63,7 +75,8 @@ def compare(
     import lorank
 
     chosen = methods_of(methods, assignments)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    habits = habits_of(encoding, decimal, na, comment)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
     sides = sides_of(observations, columns, row_features, col_features)
     with ProgressBar("Comparing") as bar:
         comparison = lorank.compare(

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lorank.cli.inputs import habits_of
 from lorank.cli.method_options import SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
+    CommentOption,
     CovariateOption,
+    DecimalOption,
     DelimiterOption,
     DimOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
     LamOption,
     LatOption,
     LonOption,
     MaskOption,
+    NaOption,
     NormalisationOption,
     RankOption,
     SeedOption,
+    SheetOption,
     ThreadsOption,
     TimeOption,
     VariableOption,
 )
 from lorank.cli.terminal import answer, say
 from lorank.errors import InputError
+
+if TYPE_CHECKING:
+    from lorank.tables import Habits
 
 NETCDF = (".nc", ".nc4", ".zarr")
 
@@ -47,11 +56,20 @@ def complete(
     rank: RankOption = "auto",
     lam: LamOption = "auto",
     theta: ThetaOption = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Write so many tables, each with other draws of the missing cells: OUTPUT-1, -2, ..."),
+    ] = None,
     digits: Annotated[int, typer.Option(min=1, max=17, help="Significant digits of the numbers filled in.")] = 6,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     variable: VariableOption = None,
     dim: DimOption = None,
     lat: LatOption = None,
@@ -71,6 +89,8 @@ def complete(
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
     predicted from those around it, and the estimated error of each value is written as another variable. Or it holds a
     grid over times with gaps, such as clouds; cells that have no value at all are land, and stay missing.
+
+    Example: lorank complete table.csv -o filled.csv
     """
     given = assignments or lam != "auto" or theta is not None
     name = ("nnfn" if given else "bpmf") if method == "auto" else method
@@ -92,9 +112,14 @@ def complete(
         params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
         return
-    filling = _fill_parquet if kind_of(table) in SUFFIXES else _fill_text
-    filled, cells = filling(table, output, row, delimiter, header, digits, params)
-    answer({"table": str(output), "cells": cells, "filled": filled}, as_json)
+    if draws is not None and method == "auto" and not given:
+        params["method"] = "bpmf"
+    if kind_of(table) in SUFFIXES:
+        filled, cells = _fill_parquet(table, output, row, draws, params)
+    else:
+        habits = habits_of(encoding, decimal, na, comment)
+        filled, cells = _fill_text(table, output, row, delimiter, header, habits, sheet, digits, draws, params)
+    answer({"table": str(output), "cells": cells, "filled": filled, **({"draws": draws} if draws else {})}, as_json)
 
 
 def _fill_text(
@@ -103,28 +128,37 @@ def _fill_text(
     labels: str | None,
     delimiter: str | None,
     header: bool | None,
+    habits: Habits,
+    sheet: str | None,
     digits: int,
+    draws: int | None,
     params: dict[str, Any],
 ) -> tuple[int, int]:
-    from lorank.files import write_bytes
+    from lorank.files import kind_of, open_input, reading_once, write_bytes
+    from lorank.tables.translation import EXCEL, JSON_LINES, translated
     from lorank.tables.wide import WideTable
 
-    table = WideTable.read(path, labels, delimiter, header)
+    if output.suffix.lower() in (*EXCEL, *JSON_LINES):
+        raise InputError(f"A filled table is written as text; let the name of {output} end in .csv.")
+    with reading_once(), translated(path, habits, delimiter, sheet) as plain:
+        table = WideTable.read(plain, labels, delimiter, header)
+        if plain != path and kind_of(path) not in (*EXCEL, *JSON_LINES):
+            with open_input(path) as file:
+                table.restored(file.read().decode(habits.encoding))
     if table.text_columns:
         say(f"Columns of text stay as they are: {', '.join(table.text_columns)}.")
-    values, filled = _impute(table.values, path, params)
-    write_bytes(output, table.filled(values, lambda number: f"{number:.{digits}g}"))
-    return filled, values.size
+    answers, filled = _impute(table.values, path, draws, params)
+
+    def spell(number: float) -> str:
+        return f"{number:.{digits}g}".replace(".", habits.decimal)
+
+    for values, where in zip(answers, _outputs(output, draws)):
+        write_bytes(where, table.filled(values, spell).decode().encode(habits.encoding))
+    return filled, table.values.size
 
 
 def _fill_parquet(
-    path: Path,
-    output: Path,
-    labels: str | None,
-    delimiter: str | None,
-    header: bool | None,
-    digits: int,
-    params: dict[str, Any],
+    path: Path, output: Path, labels: str | None, draws: int | None, params: dict[str, Any]
 ) -> tuple[int, int]:
     import numpy as np
     import pyarrow as pa
@@ -133,18 +167,27 @@ def _fill_parquet(
 
     table = parquet.open_parquet(path).read()
     cells, names, _ = parquet.numeric_columns(table, path, labels)
-    values, filled = _impute(cells, path, params)
-    for j, name in enumerate(names):
-        if np.isnan(cells[:, j]).any():
-            # What was there keeps its bits; whole numbers with missing cells become floats, which hold them.
-            column = np.where(np.isnan(cells[:, j]), values[:, j], cells[:, j])
-            table = table.set_column(table.column_names.index(name), name, pa.array(column))
-    write(output, dict(zip(table.column_names, table.columns)))
-    return filled, values.size
+    answers, filled = _impute(cells, path, draws, params)
+    for values, where in zip(answers, _outputs(output, draws)):
+        written = table
+        for j, name in enumerate(names):
+            if np.isnan(cells[:, j]).any():
+                # What was there keeps its bits; whole numbers with missing cells become floats, which hold them.
+                column = np.where(np.isnan(cells[:, j]), values[:, j], cells[:, j])
+                written = written.set_column(written.column_names.index(name), name, pa.array(column))
+        write(where, dict(zip(written.column_names, written.columns)))
+    return filled, cells.size
 
 
-def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
-    """The table with its missing cells filled, and their number."""
+def _outputs(output: Path, draws: int | None) -> list[Path]:
+    """Where the filled tables go: filled.csv, or filled-1.csv, filled-2.csv ..."""
+    if draws is None:
+        return [output]
+    return [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, draws + 1)]
+
+
+def _impute(values: Any, path: Path, draws: int | None, params: dict[str, Any]) -> tuple[list[Any], int]:
+    """Tables with their missing cells filled, one or one for each draw; and the number of these cells."""
     import numpy as np
 
     from lorank.estimators import LowRankImputer
@@ -154,8 +197,9 @@ def _impute(values: Any, path: Path, params: dict[str, Any]) -> tuple[Any, int]:
     missing = int(np.isnan(values).sum())
     if not missing:
         say("No cell is missing; the table is copied as it is.")
-        return values, 0
-    return LowRankImputer(**params).fit(values).transform(values), missing
+        return [values] * (draws or 1), 0
+    imputer = LowRankImputer(**params).fit(values)
+    return [imputer.transform(values)] if draws is None else imputer.draws(draws), missing
 
 
 def _fill_netcdf(

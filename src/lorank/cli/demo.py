@@ -18,7 +18,10 @@ def demo(
         "demo.png"
     ),
 ) -> None:
-    """Complete a synthetic matrix by three methods; print a table and draw a picture."""
+    """Complete a synthetic matrix by three methods; print a table and draw a picture.
+
+    Example: lorank demo
+    """
     from lorank.experiments.demo import draw_demo, least_squares_nmse, run_demo, table_of
     from lorank.files import replacing
     from lorank.progress import ProgressBar

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import bytes_of, pair_columns, value_column
+from lorank.cli.inputs import bytes_of, habits_of, pair_columns, value_column
 from lorank.cli.options import (
     ClipOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
     ModelArgument,
+    NaOption,
     RowOption,
+    SheetOption,
     ValueOption,
 )
 from lorank.cli.terminal import answer, say
@@ -42,9 +47,17 @@ def evaluate(
     duplicates: DuplicatesOption = Duplicates.error,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k, recall@k."""
+    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k, recall@k.
+
+    Example: lorank evaluate model.lorank test.csv
+    """
     import numpy as np
 
     import lorank
@@ -52,12 +65,16 @@ def evaluate(
     from lorank.models.ranking_metrics import ranking_scores
     from lorank.models.recommending import was_seen
     from lorank.tables import reading as tables
+    from lorank.tables.translation import translated
 
     fitted = lorank.load(model)
-    row, col = pair_columns(test, fitted, row, col, delimiter, header)
-    value = value or value_column(tables.column_names(test, delimiter, header), fitted, row, col, test)
-    with ProgressBar(f"Reading {test.name}", bytes_of(test)) as bar:
-        table = tables.read_long(test, row, col, value, delimiter=delimiter, header=header, advance=bar.advance)
+    habits = habits_of(encoding, decimal, na, comment)
+    with translated(test, habits, delimiter, sheet) as plain:
+        row, col = pair_columns(plain, fitted, row, col, delimiter, header)
+        delimiter = tables.find_delimiter(plain, delimiter, (row, col, value))
+        value = value or value_column(tables.column_names(plain, delimiter, header), fitted, row, col, test)
+        with ProgressBar(f"Reading {test.name}", bytes_of(plain)) as bar:
+            table = tables.read_long(plain, row, col, value, delimiter=delimiter, header=header, advance=bar.advance)
     known, unknown = _known(table.observations(duplicates), fitted)
     if unknown:
         say(f"{unknown} of {known.nnz + unknown} entries have ids that the model does not know, and are left out.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import read_table, sides_of
+from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
 from lorank.cli.options import (
     AddressOption,
@@ -17,24 +17,31 @@ from lorank.cli.options import (
     BiasesOption,
     ColFeaturesOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
     Duplicates,
     DuplicatesOption,
     EffortOption,
+    EncodingOption,
     FeaturesOption,
+    GoalOption,
     HeaderOption,
     JsonOption,
     LamOption,
     LossOption,
     MaxSecondsOption,
+    NaOption,
     OutOfCoreOption,
     RankOption,
     RowFeaturesOption,
     RowOption,
     SeedOption,
+    SheetOption,
     TableOrFolderArgument,
     ThreadsOption,
     ValueOption,
+    WeightOption,
     WorkersOption,
     WorkFolderOption,
     check_command,
@@ -63,6 +70,8 @@ def fit(
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
+    weight: WeightOption = None,
+    goal: GoalOption = "auto",
     method: MethodOption = "auto",
     assignments: SetOption = None,
     rank: RankOption = "auto",
@@ -107,6 +116,11 @@ def fit(
     ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a model to a table and save it.
@@ -119,6 +133,8 @@ def fit(
 
     A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. Of its
     parameters only lam is tuned, by the held-out error along a path such as --lam 20,10,5.
+
+    Example: lorank fit ratings.csv --row user --col film --value stars -o model.lorank
     """
     runs = Backend.of(table, backend, out_of_core, workers, address, work_folder)
     chosen = method_of(method, assignments)
@@ -136,6 +152,7 @@ def fit(
         "max_seconds": max_seconds,
         "tol": tol,
         "dtype": "float32" if float32 else "float64",
+        "goal": goal,
     }
     saved = checkpoint or Path(f"{output}.checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
@@ -159,7 +176,7 @@ def fit(
             output,
             (row, col, value),
             model,
-            None if validation is None else _share(validation),
+            None if validation is None else share_of(validation),
             runs.options(threads),
             saved,
             keep_checkpoint=checkpoint is not None,
@@ -170,10 +187,13 @@ def fit(
     if runs.on_ray:
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates)
+    habits = habits_of(encoding, decimal, na, comment)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet, weight)
+    if goal == "auto" and columns is not None and len(columns) == 2:
+        model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
     resumed = saved if saved.exists() else None
-    held_out = _read_validation(validation, columns, delimiter, header, duplicates)
+    held_out = read_validation(validation, columns, delimiter, header, duplicates, habits)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
         follow = FitProgress(model, bar, lambda: _say_resumed(resumed))
         try:
@@ -198,35 +218,10 @@ def _say_resumed(checkpoint: Path | None) -> None:
         say(f"Going on from {checkpoint}.")
 
 
-def _read_validation(
-    given: str | None, columns: tuple[str, ...] | None, delimiter: str | None, header: bool | None, duplicates: str
-) -> Any:
-    """None, a share, or the observations of another file laid out as the first."""
-    if given is None:
-        return None
-    try:
-        float(given)
-    except ValueError:
-        names = columns or (None, None, None)
-        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates)[0]
-    return _share(given)
-
-
-def _share(given: str) -> float:
-    try:
-        share = float(given)
-    except ValueError:
-        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
-    if not 0 < share < 1:
-        raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
-    return share
-
-
 def _facts(model: Model, output: Path) -> dict[str, Any]:
     from lorank import registry
 
-    m, n = model.shape
-    result = model.result
+    (m, n), result = model.shape, model.result
     return {
         "model": str(output),
         "bytes": size_of(output),
@@ -242,8 +237,11 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 
 
 def _errors(model: Model) -> dict[str, float]:
-    errors = {"training_rmse": model.training_error}
     held_out = model.held_out_error()
+    if model.setting.grades is not None and held_out is not None:
+        say(f"Lists were the goal (--goal ranking). {model.result.message}")
+        return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
+    errors = {"training_rmse": model.training_error}
     if held_out is not None:
         errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
     return errors
@@ -275,7 +273,7 @@ def _fit_folder(
     files = parquet.parquet_files(table)
     present = parquet.column_names(files[0])
     names = tables.choose_columns(present, *columns, Path(files[0]), say)
-    if names is None:
+    if names is None or names[2] is None:
         raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
     parameters = _without_auto(wanted.get_params(), validation)
     states = (checkpoint, Path(f"{checkpoint}.path"))

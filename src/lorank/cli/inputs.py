@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from lorank.cli.terminal import say
 from lorank.errors import InputError
 from lorank.progress import ProgressBar
@@ -12,6 +14,7 @@ from lorank.progress import ProgressBar
 if TYPE_CHECKING:
     from lorank.models import Model
     from lorank.observations import Observations
+    from lorank.tables import Habits
 
 
 def read_table(
@@ -22,9 +25,13 @@ def read_table(
     delimiter: str | None,
     header: bool | None,
     duplicates: str = "error",
+    habits: Habits | None = None,
+    sheet: str | None = None,
+    weight: str | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """Observations of a file, with a progress bar, and a sentence about each guess."""
     from lorank.tables import reading as tables
+    from lorank.tables.translation import PLAIN
 
     with ProgressBar(f"Reading {path.name}", bytes_of(path)) as bar:
         observations, columns = tables.read(
@@ -32,8 +39,11 @@ def read_table(
             row,
             col,
             value,
+            weight=weight,
             delimiter=delimiter,
             header=header,
+            habits=habits or PLAIN,
+            sheet=sheet,
             duplicates=duplicates,
             say=say,
             advance=bar.advance,
@@ -45,6 +55,44 @@ def read_table(
             "if it is a long table, say which columns are --row, --col and --value."
         )
     return observations, columns
+
+
+def read_validation(
+    given: str | None,
+    columns: tuple[str, ...] | None,
+    delimiter: str | None,
+    header: bool | None,
+    duplicates: str,
+    habits: Habits,
+) -> Observations | float | None:
+    """None, a share, or the observations of another file laid out as the first."""
+    if given is None:
+        return None
+    try:
+        float(given)
+    except ValueError:
+        names = (*(columns or ()), None, None, None)
+        return read_table(Path(given), names[0], names[1], names[2], delimiter, header, duplicates, habits)[0]
+    return share_of(given)
+
+
+def share_of(given: str) -> float:
+    """A share between 0 and 1."""
+    try:
+        share = float(given)
+    except ValueError:
+        raise typer.BadParameter("of a folder, give a share between 0 and 1.", param_hint="--validation") from None
+    if not 0 < share < 1:
+        raise typer.BadParameter("give a share between 0 and 1, or a file.", param_hint="--validation")
+    return share
+
+
+def habits_of(encoding: str, decimal: str, na: str | None, comment: str) -> Habits:
+    """How a text file is written, from the options."""
+    from lorank.tables import Habits
+
+    words = () if na is None else tuple(word.strip() for word in na.split(",") if word.strip())
+    return Habits(encoding, decimal, words, comment)
 
 
 def bytes_of(path: Path) -> int | None:
@@ -72,7 +120,9 @@ def pair_columns(
 ) -> tuple[str, str]:
     """The id columns of a table: those named, those of the model's own table, or the first two of two or three."""
     from lorank.tables import reading as tables
+    from lorank.tables.names import listed
 
+    delimiter = tables.find_delimiter(path, delimiter, (row, col))
     columns = tables.column_names(path, delimiter, header)
     own = model.columns or (None, None)
     row, col = row or (own[0] if own[0] in columns else None), col or (own[1] if own[1] in columns else None)
@@ -80,16 +130,18 @@ def pair_columns(
         row, col = columns[:2]
         say(f"Taking column {row!r} as rows and {col!r} as columns.")
     if row is None or col is None:
-        raise InputError(f"Say which columns of {path} are --row and --col; there are {', '.join(columns)}.")
+        raise InputError(f"Say which columns of {path} are --row and --col; there are {listed(columns)}.")
     return row, col
 
 
 def value_column(columns: tuple[str, ...], model: Model, row: str, col: str, path: Path) -> str:
     """The model's own value column, or the one that is left of three."""
+    from lorank.tables.names import listed
+
     own = (model.columns or (None, None, None))[2]
     rest = [name for name in columns if name not in (row, col)]
     if own in rest:
         return str(own)
     if len(rest) != 1:
-        raise InputError(f"Say which column of {path} is --value; there are {', '.join(columns)}.")
+        raise InputError(f"Say which column of {path} is --value; there are {listed(columns)}.")
     return rest[0]

@@ -8,7 +8,10 @@ from lorank.files import size_of
 
 
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Show a model's size, its parameters and how its fit ended."""
+    """Show a model's size, its parameters and how its fit ended.
+
+    Example: lorank inspect model.lorank
+    """
     import lorank
 
     facts = lorank.load(model).describe()

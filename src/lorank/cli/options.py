@@ -16,11 +16,24 @@ from lorank.files import check_writable
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
 
+# The part of a help page for what runs on several processes or from disk.
+SCALE = "Ray and data larger than memory"
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 ModelArgument = Annotated[Path, typer.Argument(help="Model saved by `lorank fit`.")]
 RowOption = Annotated[str | None, typer.Option("--row", help="Column that holds the row ids.")]
 ColOption = Annotated[str | None, typer.Option("--col", help="Column that holds the column ids.")]
 ValueOption = Annotated[str | None, typer.Option("--value", help="Column that holds the values.")]
+WeightOption = Annotated[
+    str | None, typer.Option("--weight", help="Column that holds the weights: an entry of weight 2 counts twice.")
+]
+GoalOption = Annotated[
+    str,
+    typer.Option(
+        "--goal",
+        help="values, or ranking: preferences to make lists of; auto ranks if there are no values, or all are equal.",
+    ),
+]
 DelimiterOption = Annotated[
     str | None, typer.Option(help="Text between two cells, such as ';' or '::'; found out if not given.")
 ]
@@ -30,6 +43,13 @@ HeaderOption = Annotated[
         "--header/--no-header", help="Whether the first line names the columns; without names they are 1, 2, ..."
     ),
 ]
+EncodingOption = Annotated[str, typer.Option(help="Encoding of a text file, such as latin-1 or utf-16.")]
+DecimalOption = Annotated[str, typer.Option(help="What stands before decimals in a text file: . or ,")]
+NaOption = Annotated[
+    str | None, typer.Option("--na", help="Words for a missing value, with commas between them, such as -999,?")
+]
+CommentOption = Annotated[str, typer.Option(help="Lines of a text file that begin with this are left out.")]
+SheetOption = Annotated[str | None, typer.Option(help="Sheet of an Excel file; the first one if not given.")]
 ClipOption = Annotated[bool, typer.Option("--clip", help="Limit predictions to the range of the training values.")]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Number of threads; all cores if not given.")]
@@ -81,16 +101,27 @@ ColFeaturesOption = Annotated[
 MaxSecondsOption = Annotated[
     float | None, typer.Option(min=0.0, help="Stop after this many seconds, of which the search may take half.")
 ]
-BackendOption = Annotated[str, typer.Option(help="local, or ray: worker processes on this machine or on a cluster.")]
-OutOfCoreOption = Annotated[
-    bool, typer.Option("--out-of-core", help="For parquet files larger than memory: keep blocks of entries on disk.")
+BackendOption = Annotated[
+    str, typer.Option(rich_help_panel=SCALE, help="local, or ray: worker processes on this machine or on a cluster.")
 ]
-WorkersOption = Annotated[int | None, typer.Option(min=1, help="Number of Ray worker processes; 2 if not given.")]
+OutOfCoreOption = Annotated[
+    bool,
+    typer.Option(
+        "--out-of-core",
+        rich_help_panel=SCALE,
+        help="For parquet files larger than memory: keep blocks of entries on disk.",
+    ),
+]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, rich_help_panel=SCALE, help="Number of Ray worker processes; 2 if not given.")
+]
 AddressOption = Annotated[
-    str | None, typer.Option(help="Address of a Ray cluster; without it Ray is started on this machine.")
+    str | None,
+    typer.Option(rich_help_panel=SCALE, help="Address of a Ray cluster; without it Ray is started on this machine."),
 ]
 WorkFolderOption = Annotated[
-    Path | None, typer.Option(help="Folder for the blocks; on a cluster, on storage that all nodes share.")
+    Path | None,
+    typer.Option(rich_help_panel=SCALE, help="Folder for the blocks; on a cluster, on storage that all nodes share."),
 ]
 VariableOption = Annotated[str | None, typer.Option(help="NetCDF: the variable to fill, if there are several.")]
 DimOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of the locations.")]

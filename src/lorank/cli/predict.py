@@ -8,16 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import bytes_of, pair_columns
+from lorank.cli.inputs import bytes_of, habits_of, pair_columns
 from lorank.cli.options import (
     ClipOption,
     ColOption,
+    CommentOption,
+    DecimalOption,
     DelimiterOption,
+    EncodingOption,
     HeaderOption,
     JsonOption,
     ModelArgument,
+    NaOption,
     OutputOption,
     RowOption,
+    SheetOption,
 )
 from lorank.cli.terminal import answering, say
 from lorank.progress import ProgressBar
@@ -50,6 +55,11 @@ def predict(
     ] = False,
     delimiter: DelimiterOption = None,
     header: HeaderOption = None,
+    encoding: EncodingOption = "utf-8",
+    decimal: DecimalOption = ".",
+    na: NaOption = None,
+    comment: CommentOption = "",
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the values at (row, column) pairs.
@@ -65,14 +75,21 @@ def predict(
     from lorank.tables import parquet
     from lorank.tables import reading as tables
     from lorank.tables.names import as_model_spells, spelled
+    from lorank.tables.translation import translated
 
     words = np.array(["", "row", "column", "row and column"])
     fitted = lorank.load(model)
-    names = pair_columns(pairs, fitted, row, col, delimiter, header)
     lines = unknown = 0
     kinds: list[str] = []
-    with ProgressBar(f"Predicting {pairs.name}", bytes_of(pairs)) as bar, answering(output, as_json) as append:
-        for *sides, _ in tables.blocks(pairs, *names, None, delimiter, header, bar.advance):
+    habits = habits_of(encoding, decimal, na, comment)
+    with (
+        translated(pairs, habits, delimiter, sheet) as plain,
+        ProgressBar(f"Predicting {pairs.name}", bytes_of(plain)) as bar,
+        answering(output, as_json) as append,
+    ):
+        names = pair_columns(plain, fitted, row, col, delimiter, header)
+        delimiter = tables.find_delimiter(plain, delimiter, names)
+        for *sides, _ in tables.blocks(plain, *names, None, delimiter, header, bar.advance):
             given = [spelled(distinct) for distinct, _ in sides]
             kinds = kinds or [_kind(part) for part in given]
             # A column of the answer has one type: once text, always text.

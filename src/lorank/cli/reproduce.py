@@ -19,7 +19,10 @@ def reproduce(
         bool, typer.Option("--resume/--fresh", help="Continue from the records in --out, or start afresh.")
     ] = True,
 ) -> None:
-    """Run the experiments of the paper and write tables, figures and report.html."""
+    """Run the experiments of the paper and write tables, figures and report.html.
+
+    Example: lorank reproduce synthetic --quick --out results
+    """
     from lorank.experiments.reproduce import reproduce
 
     for path in reproduce(experiment, quick=quick, data=data, out=out, seeds=seeds, methods=methods, resume=resume):

@@ -25,6 +25,8 @@ def sample(
 
     A rating is the sum of a mean, an effect of the user, one of the film, an interaction of rank 4 and noise, in half
     stars from 0.5 to 5.
+
+    Example: lorank sample ratings.csv --test test.csv
     """
     import numpy as np
 

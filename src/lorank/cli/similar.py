@@ -18,7 +18,10 @@ def similar(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the columns most similar to a column, or the rows most similar to a row."""
+    """List the columns most similar to a column, or the rows most similar to a row.
+
+    Example: lorank similar model.lorank --col film-001 -n 5
+    """
     if (row is None) == (col is None):
         raise typer.BadParameter("give either --col or --row.")
     import numpy as np

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lorank.distributed.problem import FolderProblem
+from lorank.linalg import Factors
 from lorank.solvers import Alternating, Callback, Checkpoint, Progress, Result, Stopping, solve
 from lorank.solvers.result import Status
 from lorank.tuning.search import Candidate, Found, Judgement, Search
@@ -64,7 +65,7 @@ def fit_path(
         result = solve(
             Alternating(),
             problem(candidate.parameters["lam"]),
-            start=candidate.start,
+            start=candidate.start[0] if candidate.start else None,
             stopping=replace(stopping, max_seconds=limit),
             validation=held_out,
             callbacks=[asked] if callbacks else [],
@@ -83,12 +84,12 @@ def fit_path(
     search = Search(judge, log)
 
     def strategy() -> None:
-        start = None
+        start: tuple[Factors, ...] = ()
         for weight in weights:
             fit = search.attempt({"lam": weight}, start)
             if held_out is None or (until_worse and fit is not search.best):
                 return
-            start = fit.factors
+            start = fit.starts
             del fit  # the log saves the factors of all fits that are referred to
 
     found = search.run(strategy)

@@ -92,6 +92,9 @@ class Filling:
             rank=rank,
             lam=AUTO if self.lam == AUTO and not self.method.samples else 1.0 if self.lam == AUTO else self.lam,
             theta=self.theta,
+            # What is missing more often in some rows than in others moves the means of what is there: the sampler
+            # learns the offsets of columns with the rest.
+            biases=self.method.samples,
             tol=self.tol,
             max_iter=self.max_iter,
             random_state=self.seed,

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from lorank import registry
+from lorank import losses, registry
 from lorank.errors import InputError
 from lorank.estimators import running
-from lorank.estimators.parameters import Parameters
+from lorank.estimators.parameters import DEFAULT_METHOD, Parameters
 from lorank.linalg.blas import one_blas_thread
+from lorank.losses import SQUARED
 from lorank.models.list_metrics import METRICS, find_metric
 from lorank.models.preferences import is_constant
 from lorank.models.ranking_metrics import hits, relevant_part
@@ -68,10 +69,11 @@ def fit(
 ) -> tuple[Parameters, Observations, Setting, Result, None, Trials]:
     """Choose what is not given, and fit; what `MatrixCompletion` keeps."""
     metric, k = parse_metric(asked.metric)
-    asked = replace(asked, method="nnfn" if asked.method == AUTO else asked.method, goal="ranking")
-    if asked.loss not in (AUTO, "squared"):
+    if asked.loss != AUTO and losses.find(asked.loss) != SQUARED:
         raise InputError(f"goal='ranking' goes with the squared loss; got loss={asked.loss!r}.")
-    asked = replace(asked, loss="squared")
+    method = DEFAULT_METHOD if isinstance(asked.method, str) and asked.method == AUTO else asked.method
+    features = None if asked.features == AUTO else asked.features
+    asked = replace(asked, method=method, features=features, loss="squared", goal="ranking")
     everything = observations
     if validation is None or isinstance(validation, float):
         train, held_out = hold_out_of_rows(observations, validation or HELD_OUT, seed)
@@ -136,7 +138,9 @@ def _space(asked: Parameters) -> RankingSpace:
     def given(value: Any) -> Any:
         return None if value is None or value == AUTO else value
 
-    rank = given(asked.rank)
+    rank, power = given(asked.rank), asked.frequency_power
+    if power is None and any(side is not None for side in (asked.row_side, asked.col_side, asked.features)):
+        power = 0.0  # it does not go with side information
     return RankingSpace(
         lam=given(asked.lam),
         rank=None if rank is None else int(rank),
@@ -144,6 +148,6 @@ def _space(asked: Parameters) -> RankingSpace:
         has_theta="theta" in method.parameters,
         unobserved_weight=given(asked.unobserved_weight),
         unobserved_value=float(asked.unobserved_value),
-        frequency_power=given(asked.frequency_power),
+        frequency_power=power,
         biases=asked.biases is True,
     )

@@ -15,6 +15,9 @@ from lorank.models.recommending import top_columns
 from lorank.observations import Observations, observe
 from lorank.types import Array
 
+# Values of which a smaller part than this is at or above their mean are counts.
+FEW = 0.25
+
 
 def ranking_scores(
     model: Any,
@@ -108,5 +111,10 @@ def hits(lists: Array, wanted: Observations, rows: Array) -> Array:
 
 
 def relevant_part(held_out: Observations, train: Observations) -> Observations:
-    """The held-out entries that a list should have: those at or above the mean; all, if all values are the same."""
-    return held_out if is_constant(train) else held_out.subset(held_out.values >= train.mean)
+    """The held-out entries that a list should have: those at or above the mean of the training values.
+
+    All of them, where values do not tell good from bad: if they are the same, or counts of which few reach their mean.
+    """
+    if np.mean(train.values >= train.mean) < FEW or is_constant(train):
+        return held_out
+    return held_out.subset(held_out.values >= train.mean)

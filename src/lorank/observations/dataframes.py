@@ -57,6 +57,10 @@ def read_columns(frame: Any, row: str, col: str, value: str, weight: str | None 
     for name in numeric:
         if not table[name].dtype.is_numeric():
             raise InputError(f"Column {name!r} is not numeric ({table[name].dtype}); values must be numbers.")
+    for name in (row, col):
+        if table[name].is_null().any():
+            line = table[name].is_null().to_list().index(True)
+            raise InputError(f"Column {name!r} has no id in line {line}, counted from 0; give one or drop the line.")
     return table[row].to_numpy(), table[col].to_numpy(), *(_floats(table[name]) for name in numeric)
 
 
@@ -147,17 +151,17 @@ def replaced(frame: Any, changes: dict[Any, tuple[Array, Any]]) -> Any:
     import narwhals as nw
 
     wide = _native(frame)
-    native = wide.to_native()
+    native, typed = wide.to_native(), dict(typed_columns(frame))
     if nw.maybe_get_index(wide) is not None:
         out = native.copy()
         for name, (mask, new) in changes.items():
             column = out[name].copy()
-            column.iloc[np.flatnonzero(mask)] = new if not wide[name].dtype.is_integer() else new.astype(np.int64)
+            column.iloc[np.flatnonzero(mask)] = new if not typed[name].dtype.is_integer() else new.astype(np.int64)
             out[name] = column
         return out
     columns = []
     for name, (mask, new) in changes.items():
-        column = wide[name]
+        column = typed[name]
         full = column.to_list()
         listed = new.astype(np.int64).tolist() if column.dtype.is_integer() else new.tolist()
         for at, value in zip(np.flatnonzero(mask), listed):

@@ -103,7 +103,7 @@ def complete_file(
     The parameters that were used, and how many cells there are and were filled.
     """
     source, target = Path(source), Path(target)
-    data = _opened(source)
+    data = open_file(source)
     try:
         # Files often keep latitudes as a variable like any other.
         named = (*LATITUDE, *LONGITUDE, lat, lon, *covariates)
@@ -137,7 +137,7 @@ def complete_file(
     return {**used, "filled": count, "cells": filled.size}
 
 
-def _opened(source: Path) -> xarray.Dataset:
+def open_file(source: Path) -> xarray.Dataset:
     """A Dataset whose values are read when they are asked for."""
     try:
         import xarray as xr

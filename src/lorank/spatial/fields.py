@@ -20,6 +20,8 @@ from lorank.types import Array
 
 # Fits that are only compared with each other may end earlier.
 TRIAL_TOL = 1e-3
+# Level and season are gone: nothing but factors is fitted to anomalies.
+PLAIN: dict[str, Any] = {"loss": "squared", "biases": False, "features": None, "goal": "values"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class FieldModel:
             rank,
             parameters["lam"],
             theta,
+            **PLAIN,
             random_state=self.seed,
             n_jobs=self.n_jobs,
             row_side=prior,

@@ -29,6 +29,7 @@ from lorank.progress import ProgressBar
 from lorank.side_information import KernelPrior
 from lorank.spatial.cell_errors import CellErrors
 from lorank.spatial.climatology import Basis
+from lorank.spatial.fields import PLAIN
 from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps
 from lorank.tuning.coordinate import coordinate_search
 from lorank.types import Array
@@ -124,12 +125,9 @@ class GridCompletion(BaseEstimator):
                     inner = tuple(slice(s.start - w.start, s.stop - w.start) for s, w in zip(here, wide))
                     x, predicted, deviation = (part[:, inner[0], inner[1]] for part in (x, predicted, deviation))
                     gaps = np.isnan(x)
+                    deviation = np.where(gaps.all(axis=0), np.nan, np.where(gaps, deviation, 0.0))
                     bar.advance(1)
-                    yield (
-                        *here,
-                        np.where(gaps, predicted, x),
-                        np.where(gaps, deviation, np.where(gaps.all(axis=0), np.nan, 0.0)),
-                    )
+                    yield *here, np.where(gaps, predicted, x), deviation
 
     def complete(self) -> tuple[Array, Array]:
         """The grid (n, y, x) with its gaps filled, and the deviation of the error of each value."""
@@ -183,6 +181,7 @@ class GridCompletion(BaseEstimator):
             parameters["rank"],
             parameters["lam"],
             theta,
+            **PLAIN,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             tol=1e-3,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -159,42 +160,78 @@ def _parsed(delimiter: str) -> str:
     return delimiter if len(delimiter) == 1 else _STAND_IN
 
 
-def sniff(path: Path, delimiter: str | None = None, header: bool | None = None, member: str = "") -> DelimitedFile:
+def sniff(
+    path: Path,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    member: str = "",
+    names: Sequence[str | None] = (),
+) -> DelimitedFile:
     """The layout of a file, from its first lines where it is not given.
 
-    The delimiter is the one that cuts most of the first lines into the same number of columns, as many as possible. A
-    first line of nothing but numbers is data, not a header, and so is one of three fields whose last is a number.
+    The delimiter is one under which the columns of these names exist, if there are such; then one that cuts all of the
+    first lines into the same number of columns, then one that cuts most of them so; and then the one that makes
+    the most. A first line of nothing but numbers is data, not a header, and so is one of three whose last is a number.
     """
     with open_input(path, member=member) as file:
         sample = file.read(SAMPLE)
+    if b"\0" in sample:
+        raise InputError(f"{path} is not a table of text; if it is one in UTF-16, give its encoding.")
     try:
         text = sample.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if len(sample) < SAMPLE or error.start < SAMPLE - 4:  # not just a character that the sample cuts in two
-            raise InputError(f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8.") from None
+            raise InputError(
+                f"{path} is not UTF-8 text (byte {error.start}); give its encoding, or convert it to UTF-8."
+            ) from None
         text = sample[: error.start].decode("utf-8-sig")
     if not text.strip():
         raise InputError(f"{path} is empty.")
     if delimiter is None:
-        delimiter = "\t" if ".tsv" in path.suffixes else max(_CANDIDATES, key=lambda candidate: _width(text, candidate))
+        delimiter = sniff_text(text, path, names)
     elif not delimiter:
         raise InputError("The delimiter is empty; give one character or more.")
-    parsed = _parsed(delimiter)
-    records = csv.reader(io.StringIO(text.replace(delimiter, parsed), newline=""), delimiter=parsed)
-    first = next(fields for fields in records if fields)
-    first = [field.replace(_STAND_IN, delimiter).strip() for field in first]
+    first, line = _first(text, delimiter)
     if header is None:
         header = not (all(map(_is_number, first)) or (len(first) == 3 and _is_number(first[2])))
     columns = tuple(first) if header else tuple(str(i + 1) for i in range(len(first)))
-    return DelimitedFile(path, delimiter, columns, header, records.line_num if header else 0, member)
+    return DelimitedFile(path, delimiter, columns, header, line if header else 0, member)
 
 
-def _width(text: str, delimiter: str) -> int:
-    """Columns that this delimiter makes of most of the first lines; 1 if there is no such number."""
+def sniff_text(text: str, path: Path, names: Sequence[str | None] = (), without: str = "") -> str:
+    """The delimiter of a text, from its first lines; `without` is none."""
+    if re.match(r"\s*(\{|\[\s*[\[{\]])", text):
+        raise InputError(
+            f"{path} is no table: it looks like JSON; a table has an object on each line of a .jsonl file."
+        )
+    if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
+        raise InputError(f"{path} is no table: it looks like a web page or XML.")
+    if ".tsv" in path.suffixes:
+        return "\t"
+    wanted = {name for name in names if name is not None}
+
+    def merit(candidate: str) -> tuple[bool, bool, int]:
+        even, width = _width(text, candidate)
+        has_names = bool(wanted) and wanted <= set(_first(text, candidate)[0])
+        return has_names, even and width > 1, width
+
+    return max((candidate for candidate in _CANDIDATES if candidate != without), key=merit)
+
+
+def _first(text: str, delimiter: str) -> tuple[list[str], int]:
+    """The fields of the first line that is not empty, and how many lines it ends after."""
+    parsed = _parsed(delimiter)
+    records = csv.reader(io.StringIO(text.replace(delimiter, parsed), newline=""), delimiter=parsed)
+    fields = next((fields for fields in records if fields), [""])
+    return [field.replace(_STAND_IN, delimiter).strip() for field in fields], records.line_num
+
+
+def _width(text: str, delimiter: str) -> tuple[bool, int]:
+    """Columns that this delimiter makes of most of the first lines, 1 if there is no such number; and if of all."""
     lines = csv.reader(io.StringIO(text.replace(delimiter, _STAND_IN), newline=""), delimiter=_STAND_IN)
     widths = Counter(len(fields) for fields in islice(lines, 20) if fields)
     width, times = widths.most_common(1)[0]
-    return width if 2 * times > widths.total() else 1
+    return len(widths) == 1, width if 2 * times > widths.total() else 1
 
 
 def _is_number(text: str) -> bool:

@@ -26,8 +26,14 @@ def position_of(name: str, columns: Sequence[str], path: str | Path) -> int:
     if name in columns:
         return list(columns).index(name)
     near = get_close_matches(name, columns, 1, 0.5) or [c for c in columns if c.lower() == name.lower()]
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(columns)}."
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {listed(columns)}."
     raise InputError(f"{path} has no column {name!r}{hint}")
+
+
+def listed(columns: Sequence[str]) -> str:
+    """The names of columns, not more than a sentence can hold."""
+    shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in columns[:12]]
+    return ", ".join(shown) + (f" and {len(columns) - 12} more" if len(columns) > 12 else "")
 
 
 class Numbering:

@@ -6,7 +6,7 @@ A long table has an entry on each line: a row id, a column id, a value. A wide t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from lorank.observations import Observations
 from lorank.tables import arrays, parquet
 from lorank.tables.damage import reading
 from lorank.tables.delimited import sniff
-from lorank.tables.names import Numbering, position_of
+from lorank.tables.names import Numbering, listed, position_of
+from lorank.tables.translation import PLAIN, Habits, translated
 from lorank.tables.wide import WideTable
 from lorank.types import Array
 
@@ -42,8 +43,17 @@ class LongTable:
     col_ids: Array
     columns: tuple[str, ...]
 
-    def observations(self, duplicates: str = "error") -> Observations:
-        """The entries that have a value. A pair that comes twice is an error, or its mean or last value counts."""
+    def counted(self) -> Observations:
+        """Each pair with the number of lines that have it: the entries of a table without values, such as clicks."""
+        m, n = self.row_ids.size, self.col_ids.size
+        pairs, counts = np.unique(self.rows.astype(np.int64) * n + self.cols, return_counts=True)
+        return Observations.from_coo(pairs // n, pairs % n, counts.astype(float), (m, n), self.row_ids, self.col_ids)
+
+    def observations(self, duplicates: str = "error", weights: Array | None = None) -> Observations:
+        """The entries that have a value. A pair that comes twice is an error, or its mean or last value counts.
+
+        Weights, if there are any, are one for each line.
+        """
         if duplicates not in DUPLICATES:
             raise InputError(f"duplicates must be one of {', '.join(DUPLICATES)}; got {duplicates!r}.")
         m, n = self.row_ids.size, self.col_ids.size
@@ -53,9 +63,11 @@ class LongTable:
         # Both directions of compressed lines are built while the columns of the file are still held.
         check_memory(24 * values.size + 8 * (m + n), f"{values.size} entries", "keep fewer of them")
         if duplicates != "error":
+            if weights is not None:
+                raise InputError("A pair that is given more than once has no one weight; drop duplicates, or weights.")
             rows, cols, values = _one_each(rows, cols, values, n, duplicates)
         try:
-            return Observations.from_coo(rows, cols, values, (m, n), self.row_ids, self.col_ids)
+            return Observations.from_coo(rows, cols, values, (m, n), self.row_ids, self.col_ids, weights)
         except DuplicateError as error:
             raise DuplicateError(
                 f"{str(error).split(';')[0]}; choose duplicates 'mean' or 'last', or drop it."
@@ -83,8 +95,11 @@ def read(
     col: str | None = None,
     value: str | None = None,
     *,
+    weight: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
+    habits: Habits = PLAIN,
+    sheet: str | None = None,
     duplicates: str = "error",
     say: Say = lambda text: None,
     advance: Callable[[int], None] | None = None,
@@ -93,13 +108,19 @@ def read(
 
     Parameters
     ----------
-    path : csv, tsv or other delimited text, parquet, npz, npy, Matrix Market (mtx), NetCDF (nc)
+    path : csv, tsv or other delimited text, parquet, Excel, JSON lines, npz, npy, Matrix Market (mtx), NetCDF (nc)
         Text may be compressed: gz, xz, bz2, zip.
     row, col, value : names of columns
         Of a long table. Without them a table of three columns is taken as long, any other as wide; `row` alone names
         the column that holds the row names of a wide table, and `value` alone the variable of a NetCDF file.
+    weight : name of a column of a long table
+        Weights of the entries.
     delimiter, header
         Found out from the first lines if not given. Without a header columns are called 1, 2, 3 ...
+    habits : Habits
+        Of text: its encoding, decimal commas, words for missing values, comment lines.
+    sheet : str, optional
+        Of an Excel file; the first one if not given.
     duplicates : "error", "mean" or "last"
         What becomes of a pair that is given more than once.
     say : called with a sentence about each guess that was made.
@@ -110,18 +131,38 @@ def read(
     (observations, (row, col, value)), the latter None if the table is wide.
     """
     path = Path(path)
-    with reading_once(), reading(path, "a table"):
-        kind = kind_of(path)
+    with reading_once(), reading(path, "a table"), translated(path, habits, delimiter, sheet) as plain:
+        kind = kind_of(plain)
         if kind in arrays.READERS:
-            return arrays.READERS[kind](path, value), None
-        columns = column_names(path, delimiter, header)
+            return arrays.READERS[kind](plain, value), None
+        delimiter = find_delimiter(plain, delimiter, (row, col, value))
+        columns = column_names(plain, delimiter, header)
+        if weight is not None:
+            position_of(weight, columns, path)
+            columns = tuple(name for name in columns if name != weight)
         chosen = choose_columns(columns, row, col, value, path, say)
+        if chosen is None and weight is not None:
+            raise InputError(f"Weights are those of a long table; say which columns of {path} are row, col and value.")
         if chosen is None:
             if kind in parquet.SUFFIXES:
-                return parquet.read_wide(path, row), None
-            return _read_wide(path, row, delimiter, header, say), None
-        table = read_long(path, chosen[0], chosen[1], chosen[2], delimiter=delimiter, header=header, advance=advance)
-        return table.observations(duplicates), table.columns
+                return parquet.read_wide(plain, row), None
+            return _read_wide(plain, row, delimiter, header, say), None
+        table = read_long(plain, *chosen, delimiter=delimiter, header=header, advance=advance)
+        weights = None
+        if weight is not None:
+            weights = read_long(plain, chosen[0], chosen[1], weight, delimiter=delimiter, header=header).values
+        if chosen[2] is None and weights is None:
+            return table.counted(), table.columns
+        if chosen[2] is None:
+            table = replace(table, values=np.ones(table.rows.size))
+        return table.observations(duplicates, weights), table.columns
+
+
+def find_delimiter(path: Path, delimiter: str | None, names: tuple[str | None, ...]) -> str | None:
+    """The delimiter of a text file: the given one, or one under which it has columns of these names."""
+    if delimiter is not None or kind_of(path) in parquet.SUFFIXES or not any(names):
+        return delimiter
+    return sniff(path, names=names).delimiter
 
 
 def column_names(path: Path, delimiter: str | None = None, header: bool | None = None) -> tuple[str, ...]:
@@ -134,11 +175,16 @@ def column_names(path: Path, delimiter: str | None = None, header: bool | None =
 
 def choose_columns(
     columns: tuple[str, ...], row: str | None, col: str | None, value: str | None, path: Path, say: Say
-) -> tuple[str, str, str] | None:
-    """The three columns of a long table; None for a wide one."""
+) -> tuple[str, str, str | None] | None:
+    """The columns of a long table, of which the third is None where there are but two; None for a wide one."""
     named = [name for name in (row, col, value) if name is not None]
     for name in named:
         position_of(name, columns, path)
+    if len(columns) == 2 and value is None and named != [row]:
+        rest = iter([name for name in columns if name not in named])
+        row, col = (next(rest) if name is None else name for name in (row, col))
+        say(f"Taking column {row!r} as rows and {col!r} as columns: there are no values, so that lines are counted.")
+        return row, col, None
     if len(columns) == 3 and (len(named) != 1 or named[0] != row):
         rest = iter([name for name in columns if name not in named])
         row, col, value = (next(rest) if name is None else name for name in (row, col, value))
@@ -149,7 +195,7 @@ def choose_columns(
         return row, col, value
     if not named or named == [row]:
         return None
-    raise InputError(f"A long table needs row, col and value; {path} has the columns {', '.join(columns)}.")
+    raise InputError(f"A long table needs row, col and value; {path} has the columns {listed(columns)}.")
 
 
 def read_long(

@@ -106,6 +106,12 @@ class WideTable:
         delimiter = self.file.delimiter.encode()
         return b"".join(delimiter.join(record.cells) + record.end for record in self.records)
 
+    def restored(self, text: str) -> None:
+        """Go back to the text that this table was translated from, so that what was there is written as it was."""
+        original = {record.number: record for record in _records(text.encode(), self.file.delimiter.encode())}
+        self.body = [original[record.number] for record in self.body]
+        self.records = list(original.values())
+
     def _find_labels(self, labels: str | None) -> int | None:
         if labels is not None:
             return position_of(labels, self.file.columns, self.path)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,9 @@ def parts_of(observations: Observations, seed: int) -> tuple[Part, ...]:
 class HeldOutJudge:
     """Fits a candidate to the training part, until the error on the held-out part is flat or has lost.
 
-    With several parts the error is the root mean square over all of them. The fit that is handed on, and that starts
-    where the candidate says, is the first part's; a fit of another part starts afresh, since factors that were fitted
-    to its held-out entries must not come near it.
+    With several parts the error is the root mean square over all of them. The fit that is handed on is the first
+    part's. Each part has a path of its own, since factors that were fitted to its held-out entries must not come near
+    it: its fit starts where that of the same part ended.
 
     Parameters
     ----------
@@ -94,20 +95,22 @@ class HeldOutJudge:
         deadline = time.perf_counter() + candidate.seconds
         # The error of one part among several is not to be compared with that of all.
         to_beat = candidate.to_beat if len(self.parts) == 1 else math.inf
-        first, result = self._fit(self.parts[0], setting, candidate.start, to_beat, deadline)
-        if result.status is Status.INTERRUPTED:
-            return Judgement(first.error, result, TrialStatus.INTERRUPTED)
-        follows = [first]
-        for part in self.parts[1:]:
-            follow, other = self._fit(part, setting, None, to_beat, deadline)
-            if other.status is Status.INTERRUPTED:
-                return Judgement(first.error, result, TrialStatus.INTERRUPTED)
+        follows: list[_Follow] = []
+        results: list[Result] = []
+        for part, start in zip(self.parts, chain(candidate.start, repeat(None))):
+            follow, result = self._fit(part, setting, start, to_beat, deadline)
             follows.append(follow)
+            results.append(result)
+            if result.status is Status.INTERRUPTED:
+                return Judgement(follows[0].error, results[0], TrialStatus.INTERRUPTED)
+        first = follows[0]
         counts = [held_out.nnz for _, held_out in self.parts]
         squares = sum(count * follow.error**2 for count, follow in zip(counts, follows))
         error = first.error if len(follows) == 1 else math.sqrt(squares / sum(counts))
         worst = next((follow for follow in follows if follow.status is not TrialStatus.FINISHED), first)
-        return Judgement(error, result, worst.status, worst.reason, np.concatenate([f.losses for f in follows]))
+        losses = np.concatenate([follow.losses for follow in follows])
+        others = tuple(result.factors for result in results[1:])
+        return Judgement(error, results[0], worst.status, worst.reason, losses, others)
 
     def _fit(
         self, part: Part, setting: Setting, start: Factors | None, to_beat: float, deadline: float

@@ -40,8 +40,8 @@ from lorank.tuning.trial_log import Fitted
 GAP = 3.0
 # The rank at which the path begins; it is doubled from there, or halved.
 FIRST_RANK = 4
-# lam goes down the path by this factor, at most to this part of its top; at a rank that is new, by FINE.
-COARSE, LOWEST, FINE = 4.0, 1e-7, 2.0
+# lam goes down the path by COARSE, at most to this part of its top; at a rank that is new, by FINE; at last, by SMALL.
+COARSE, FINE, SMALL, LOWEST = 4.0, 2.0, 2.0**0.5, 1e-7
 # What makes a model larger must lower the error by this part: factors beside offsets, and a rank up to PAYS_AT; beyond,
 # by as many times more as the rank is larger.
 PAYS, PAYS_AT = 1e-3, 16
@@ -127,7 +127,7 @@ class WarmPath:
                 "rank": 7 if space.rank is None else 2 * (self.first_rank != space.rank),
                 "features": 2 * space.features,
                 "parameters": sum(len(values) - 1 for values in space.searched.values()),
-                "lam": 0 if self.fixed else 2,
+                "lam": 0 if self.fixed else 3,
                 "biases": int(space.biases is None),
             }
         )
@@ -167,7 +167,7 @@ class WarmPath:
             best = self.between(best)
         begin("biases")
         if space.biases is None:
-            plain = self.search.attempt({**best.parameters, "biases": False}, best.factors, best)
+            plain = self.search.attempt({**best.parameters, "biases": False}, best.starts, best)
             best = best if _beats(best, plain) else plain  # of two that are as good, the smaller one
         # Whatever is chosen is better than offsets alone by more than noise.
         return offsets if offsets is not None and best.error > (1 - PAYS) * offsets.error else best
@@ -199,7 +199,7 @@ class WarmPath:
             if fit.error < NOTHING * first.error:
                 break
             lam = fit.parameters["lam"] / COARSE
-            fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.factors, best)
+            fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
             # Near the top everything is shrunk to nothing: the first steps need not be better.
             steps += 1
             if not _beats(fit, best) and steps > 1:
@@ -222,7 +222,7 @@ class WarmPath:
         return best
 
     def around(
-        self, parameters: Mapping[str, Any], rival: Fitted | None = None, start: Factors | None = None
+        self, parameters: Mapping[str, Any], rival: Fitted | None = None, start: tuple[Factors, ...] = ()
     ) -> Fitted:
         """These parameters, then lam down, and, unless that helped or they have lost, up, while it helps."""
         first = best = self.search.attempt(parameters, start, rival)
@@ -234,7 +234,7 @@ class WarmPath:
                 break
             while best.parameters["lam"] > LOWEST * parameters["lam"]:
                 lam = fit.parameters["lam"] * factor
-                fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.factors, best)
+                fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
                 if not _beats(fit, best):
                     break
                 best = fit
@@ -249,7 +249,7 @@ class WarmPath:
         if not ratios.size or ratios.max() < GAP:
             return best
         rank = int(np.argmax(ratios)) + 1
-        fit = self.around(self.at_rank(best, rank), best, narrowed(best.factors, rank))
+        fit = self.around(self.at_rank(best, rank), best, tuple(narrowed(part, rank) for part in best.starts))
         # Of two that are as good, the smaller one.
         return best if _beats(best, fit) else fit
 
@@ -268,21 +268,27 @@ class WarmPath:
         return best
 
     def between(self, best: Fitted) -> Fitted:
-        """lam between the steps: the vertex of the parabola through the errors, over log lam, of the nearest trials."""
-        lam = best.parameters["lam"]
-        same = [t for t in self.search.log.trials if {**t.parameters, "lam": lam} == best.parameters]
-        known = {math.log(trial.lam): trial.error for trial in same}
-        middle = math.log(lam)
-        centre = best
-        for side in (-1, 1):
-            if not any(0 < (x - middle) * side < math.log(NEAR * FINE) for x in known):
-                beside = {**centre.parameters, "lam": lam * FINE**side}
-                fit = self.search.attempt(beside, centre.factors, best)
+        """lam by small steps down, or else up, while that helps; then the vertex of the parabola through the nearest.
+
+        The parabola is that of the error over log lam. The error rises much faster below the best lam than above: of
+        trials that are far apart the vertex would be too high.
+        """
+        first = best
+        known = {math.log(best.parameters["lam"]): best.error}
+        for factor in (1 / SMALL, SMALL):
+            while best.parameters["lam"] > LOWEST * first.parameters["lam"]:
+                beside = {**best.parameters, "lam": best.parameters["lam"] * factor}
+                fit = self.search.attempt(beside, best.starts, best)
                 known[math.log(beside["lam"])] = fit.error
-                best = fit if _beats(fit, best) else best
-        if best is not centre:  # lam was further off than a step
-            return best
+                if not _beats(fit, best):
+                    break
+                best = fit
+            if best is not first:
+                break
+        middle = math.log(best.parameters["lam"])
         lower, upper = [x for x in known if x < middle], [x for x in known if x > middle]
+        if not lower or not upper:
+            return best
         x = np.array([max(lower), middle, min(upper)])
         errors = np.array([known[at] for at in x])
         if not np.isfinite(errors).all():
@@ -300,7 +306,7 @@ class WarmPath:
         first = best
         for parameters in others:
             if parameters != first.parameters:
-                fit = self.search.attempt(parameters, first.factors, best)
+                fit = self.search.attempt(parameters, first.starts, best)
                 best = fit if _beats(fit, best) else best
         return best
 

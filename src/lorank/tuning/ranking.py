@@ -14,22 +14,25 @@ so that lists differ by what is tried alone.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.models.list_metrics import METRICS
 from lorank.models.preferences import Grades, is_constant
 from lorank.models.ranking_metrics import hits, relevant_part
 from lorank.models.setting import Setting
 from lorank.observations import Observations
-from lorank.solvers import Solver, Stopping, solve
+from lorank.solvers import Progress, Solver, Status, Stopping, solve
 from lorank.tuning.held_out import Build
 from lorank.tuning.search import Candidate, Found, Judgement, Search
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.tuning.trials import TrialStatus
 from lorank.types import Array
 
 # Sweeps of a trial, and rows that judge it, at most.
@@ -68,7 +71,10 @@ def tune_ranking(
     on_trial: OnTrial | None = None,
 ) -> Found:
     """Search a space; the error of a trial is 1 - the measure of its lists."""
-    judge = ListJudge(build, solver, train, relevant_part(held_out, train), seed, k, metric)
+    wanted = relevant_part(held_out, train)
+    if not wanted.nnz:
+        raise InputError("Nothing that was held out is relevant, so that lists cannot be judged; hold out more.")
+    judge = ListJudge(build, solver, train, wanted, seed, k, metric)
     search = Search(judge, TrialLog(None, on_trial), math.inf if max_seconds is None else max_seconds)
     return search.run(_Climb(space, train, search).run)
 
@@ -94,10 +100,18 @@ class ListJudge:
 
     def __call__(self, candidate: Candidate) -> Judgement:
         problem = self.build(self.train, setting_of_ranking(candidate.parameters, self.train))
+        deadline = time.perf_counter() + candidate.seconds
+
+        def enough(progress: Progress) -> bool:
+            return progress.iteration >= SWEEPS or time.perf_counter() > deadline
+
         # Ended by a callback: a short fit is no reason for a warning.
-        short = [lambda progress: progress.iteration >= SWEEPS]
-        result = solve(self.solver, problem, stopping=Stopping(1e-4, SWEEPS + 1), callbacks=short, seed=self.seed)
-        return Judgement(1 - self.measure(result.factors), result)
+        result = solve(self.solver, problem, stopping=Stopping(1e-4, SWEEPS + 1), callbacks=[enough], seed=self.seed)
+        if result.status is Status.INTERRUPTED:
+            return Judgement(1 - self.measure(result.factors), result, TrialStatus.INTERRUPTED)
+        late = time.perf_counter() > deadline
+        status = TrialStatus.OUT_OF_TIME if late else TrialStatus.FINISHED
+        return Judgement(1 - self.measure(result.factors), result, status)
 
     def measure(self, factors: Factors) -> float:
         """The measure of the lists that these factors make."""

@@ -42,8 +42,8 @@ class Candidate:
     ----------
     parameters : mapping
         By name: what the search chooses, whether it belongs to the method or is an option of the fit.
-    start : Factors or None
-        Where to start from; None for a fresh start.
+    start : tuple of Factors
+        Where to start from: the factors of each part of the data that a judge fits; empty for a fresh start.
     to_beat : float
         The error of the best so far: a trial that cannot come under it may be given up.
     seconds : float
@@ -51,7 +51,7 @@ class Candidate:
     """
 
     parameters: Mapping[str, Any]
-    start: Factors | None = None
+    start: tuple[Factors, ...] = ()
     to_beat: float = math.inf
     seconds: float = math.inf
 
@@ -60,7 +60,8 @@ class Candidate:
 class Judgement:
     """A judge's answer: the error where the candidate was not fitted, and the fit itself if it is of further use.
 
-    `losses` are those of the held-out entries, one part after the other.
+    `losses` are those of the held-out entries, one part after the other; `others` are the factors of all parts but the
+    first, for a judge that fits several.
     """
 
     error: float
@@ -68,6 +69,7 @@ class Judgement:
     status: TrialStatus = TrialStatus.FINISHED
     reason: str = ""
     losses: Array | None = None
+    others: tuple[Factors, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Search:
         return best
 
     def attempt(
-        self, parameters: Mapping[str, Any], start: Factors | None = None, rival: Fitted | None = None
+        self, parameters: Mapping[str, Any], start: tuple[Factors, ...] = (), rival: Fitted | None = None
     ) -> Fitted:
         """Try one candidate, from these factors, against the error of a rival."""
         fitted = self.log.saved(parameters) or self._fit(parameters, start, math.inf if rival is None else rival.error)
@@ -170,7 +172,7 @@ class Search:
             raise SearchOver
         return fitted
 
-    def _fit(self, parameters: Mapping[str, Any], start: Factors | None, to_beat: float) -> Fitted:
+    def _fit(self, parameters: Mapping[str, Any], start: tuple[Factors, ...], to_beat: float) -> Fitted:
         began = time.perf_counter()
         left = self._max_seconds - (began - self._started)
         if self.log.trials and left <= 0:
@@ -185,7 +187,7 @@ class Search:
         sweeps = None if judged.result is None else judged.result.n_iter
         seconds = time.perf_counter() - began
         trial = Trial(dict(parameters), error, sweeps, seconds, judged.status, judged.reason)
-        return Fitted(trial, judged.result, judged.losses)
+        return Fitted(trial, judged.result, judged.losses, judged.others)
 
 
 def error_of(

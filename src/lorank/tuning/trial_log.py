@@ -34,6 +34,8 @@ class Fitted:
     trial: Trial
     result: Result | None = None
     losses: Array | None = None
+    # Factors of all parts of the data but the first.
+    others: tuple[Factors, ...] = ()
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -48,6 +50,11 @@ class Fitted:
         """Of the fit, where its judge hands it on."""
         assert self.result is not None
         return self.result.factors
+
+    @property
+    def starts(self) -> tuple[Factors, ...]:
+        """Factors of every part of the data, where another fit of that part can start from."""
+        return (self.factors, *self.others)
 
 
 class TrialLog:
@@ -142,9 +149,9 @@ class TrialLog:
         checkpoint.arrays = {}
         for index, fitted in enumerate(fits):
             if fitted is not None and fitted.result is not None:
-                result, factors = fitted.result, fitted.factors
+                result = fitted.result
                 checkpoint.carried["fits"][str(index)] = {
-                    "factors": [factors.k, factors.biased, float(factors.offset)],
+                    "factors": [[part.k, part.biased, float(part.offset)] for part in fitted.starts],
                     "objective": float(result.objective),
                     "status": result.status.name,
                     "message": result.message,
@@ -152,17 +159,20 @@ class TrialLog:
                     "seconds": result.seconds,
                     "history": vars(result.history),
                 }
-                checkpoint.arrays |= {f"{index}.left": factors.left, f"{index}.right": factors.right}
+                for number, part in enumerate(fitted.starts):
+                    checkpoint.arrays |= {f"{index}.{number}.left": part.left, f"{index}.{number}.right": part.right}
                 if fitted.losses is not None:
                     checkpoint.arrays[f"{index}.losses"] = fitted.losses
 
 
 def _load(checkpoint: Checkpoint, trial: Trial, index: int) -> Fitted:
-    """The fit of this trial as it was saved."""
+    """A trial with its fit as it was saved."""
     if str(index) not in checkpoint.carried["fits"]:
         return Fitted(trial, _NOT_SAVED)
-    about = dict(checkpoint.carried["fits"][str(index)])
-    arrays = checkpoint.arrays
-    factors = Factors(arrays[f"{index}.left"], arrays[f"{index}.right"], *about.pop("factors"))
-    result = Result(factors, **about | {"status": Status[about["status"]], "history": History(**about["history"])})
-    return Fitted(trial, result, arrays.get(f"{index}.losses"))
+    about, arrays = dict(checkpoint.carried["fits"][str(index)]), checkpoint.arrays
+    first, *others = (
+        Factors(arrays[f"{index}.{number}.left"], arrays[f"{index}.{number}.right"], *rest)
+        for number, rest in enumerate(about.pop("factors"))
+    )
+    about |= {"status": Status[about["status"]], "history": History(**about["history"])}
+    return Fitted(trial, Result(first, **about), arrays.get(f"{index}.losses"), tuple(others))

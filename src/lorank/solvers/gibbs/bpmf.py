@@ -36,7 +36,7 @@ from lorank.solvers.posterior import Posterior
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
 # Of a short chain that is compared with others: burn-in, draws, and the Monte Carlo error at which it ends.
-TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE = 8, 32, 2e-3
+TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE = 20, 40, 5e-3
 # The part of the tolerance that is asked for by an effort.
 EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
 # Draws that are kept at most and at least, and the bytes that are to be enough for them.

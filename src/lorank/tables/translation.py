@@ -1,0 +1,156 @@
+"""Text of other habits, Excel files and JSON lines as the plain delimited text that all readers know.
+
+Decimal commas, other encodings, own words for missing values and comment lines are rewritten into a temporary copy with
+the same number of lines, so that errors name the lines of the file itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lorank.errors import InputError
+from lorank.files import kind_of, open_input
+from lorank.tables.damage import reading
+from lorank.tables.delimited import sniff_text
+
+EXCEL = (".xlsx", ".xlsm")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+# A number with a decimal comma, and dots between thousands.
+_COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*),(\d+(?:[eE][+-]?\d+)?)\s*")
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How a text file is written where it is not plain.
+
+    encoding : str
+        Of the text, such as "latin-1".
+    decimal : "." or ","
+        What stands before the decimals of a number.
+    na : tuple of str
+        Words for a missing value, beside the empty cell and NA.
+    comment : str
+        Lines that begin with it are left out; "" for none.
+    """
+
+    encoding: str = "utf-8"
+    decimal: str = "."
+    na: tuple[str, ...] = ()
+    comment: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InputError(f"There is no encoding {self.encoding!r}; try utf-8, latin-1, cp1252 or utf-16.") from None
+        if self.decimal not in (".", ","):
+            raise InputError(f"decimal is '.' or ','; got {self.decimal!r}.")
+
+    @property
+    def plain(self) -> bool:
+        return self == PLAIN
+
+
+PLAIN = Habits()
+
+
+@contextmanager
+def translated(path: Path, habits: Habits, delimiter: str | None = None, sheet: str | None = None) -> Iterator[Path]:
+    """The file itself if all readers understand it, or else a temporary copy that they do, of the same name."""
+    kind = kind_of(path)
+    if kind in EXCEL:
+        rows = _excel(path, sheet)
+    elif kind in JSON_LINES:
+        rows = _json(path)
+    elif habits.plain:
+        yield path
+        return
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / f"{path.stem if str(path) != '-' else 'stdin'}.txt"
+            copy.write_text(_plain_text(path, habits, delimiter), encoding="utf-8", newline="")
+            yield copy
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / f"{path.stem}.csv"
+        with copy.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+        yield copy
+
+
+def _plain_text(path: Path, habits: Habits, delimiter: str | None) -> str:
+    with open_input(path) as file:
+        data = file.read()
+    try:
+        text = data.decode("utf-8-sig" if habits.encoding.lower().replace("_", "-") == "utf-8" else habits.encoding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"Line {line} of {path} is not {habits.encoding} text; give its --encoding.") from None
+    if habits.comment:
+        text = re.sub(rf"(?m)^[ \t]*{re.escape(habits.comment)}.*$", "", text)
+    if habits.decimal == "." and not habits.na:
+        return text
+    between = delimiter or sniff_text(text, path, without="," if habits.decimal == "," else "")
+    if len(between) > 1:
+        raise InputError(f"--na and --decimal are for a delimiter of one character; {path} has {between!r}.")
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=between, lineterminator="\n")
+    missing = set(habits.na)
+    for fields in csv.reader(io.StringIO(text, newline=""), delimiter=between):
+        writer.writerow([_plain(field, habits.decimal, missing) for field in fields])
+    return out.getvalue()
+
+
+def _plain(field: str, decimal: str, missing: set[str]) -> str:
+    if field.strip() in missing:
+        return ""
+    found = _COMMA.fullmatch(field) if decimal == "," else None
+    return field if found is None else f"{found[1]}{found[2].replace('.', '') or '0'}.{found[3]}"
+
+
+def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
+    """The rows of a sheet, of the first one if none is named."""
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped]
+    except ImportError:
+        raise ImportError("Excel files need openpyxl: pip install 'lorank[excel]'.") from None
+    with reading(path, "an Excel file"):
+        book = load_workbook(path, read_only=True, data_only=True)
+        names = book.sheetnames
+        if sheet is not None and sheet not in names:
+            raise InputError(f"{path} has no sheet {sheet!r}; there are {', '.join(names)}.")
+        rows = [["" if cell is None else cell for cell in row] for row in book[sheet or names[0]].values]
+    rows = [row for row in rows if any(cell != "" for cell in row)]
+    if not rows:
+        raise InputError(f"The sheet {sheet or names[0]!r} of {path} is empty.")
+    return rows
+
+
+def _json(path: Path) -> Iterable[Sequence[Any]]:
+    """A header and rows from an object on each line, or from one list of objects."""
+    with open_input(path) as file, reading(path, "JSON lines"):
+        text = file.read().decode("utf-8-sig")
+    records: list[Any] = []
+    try:
+        if text.lstrip().startswith("["):
+            records = json.loads(text)
+        else:
+            records = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError:
+        raise InputError(f"{path} is no table: a table in JSON has one object on each line.") from None
+    if not records or not all(isinstance(record, dict) for record in records):
+        raise InputError(f"{path} is no table: a table in JSON has one object on each line.")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    nested = next((n for r in records for n in names if isinstance(r.get(n), (dict, list))), None)
+    if nested is not None:
+        raise InputError(f"{path} is no table: its {nested!r} holds more than one value.")
+    return [names, *(["" if r.get(name) is None else r[name] for name in names] for r in records)]

@@ -1,0 +1,58 @@
+"""Clicks and weights from tables, by the shell."""
+
+import json
+
+import numpy as np
+import pytest
+
+import lorank
+
+
+@pytest.fixture
+def clicks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    likes = 0.04 + 0.4 * (rng.integers(3, size=80)[:, None] == np.arange(30) % 3)
+    rows, cols = np.nonzero(rng.random(likes.shape) < likes)
+    lines = [f"u{i},f{j}" for i, j in zip(rows, cols)]
+    (tmp_path / "clicks.csv").write_text("user,film\n" + "\n".join([*lines, lines[0]]) + "\n")
+    ones = "\n".join(f"{line},1" for line in lines)
+    (tmp_path / "ones.csv").write_text(f"user,film,seen\n{ones}\n")
+    return rows.size
+
+
+def test_two_columns_are_clicks(run, clicks):
+    code, out, err = run("fit", "clicks.csv", "-o", "m.lorank", "--json")
+    assert code == 0
+    assert "--goal ranking" in err
+    assert "for the most popular columns" in err
+    facts = json.loads(out)
+    assert facts["entries"] == clicks
+    assert 0 < facts["held_out_ndcg@10"] < 1
+    model = lorank.load("m.lorank")
+    assert sorted(set(model.observations.values)) == [1, 2]  # one pair was there twice
+    assert run("recommend", "m.lorank", "--row", "u1", "-n", "3")[0] == 0
+
+
+def test_a_constant_value_is_clicks_too(run, clicks):
+    code, out, err = run("fit", "ones.csv", "-o", "m.lorank", "--rank", "6", "--json")
+    assert code == 0
+    assert "goal='ranking'" in err
+    assert "held_out_ndcg@10" in json.loads(out)
+
+
+def test_weights_are_a_column(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    rows, cols = np.nonzero(rng.random((12, 10)) < 0.7)
+    values, weights = rng.standard_normal(rows.size), rng.integers(1, 5, rows.size)
+    table = "\n".join(f"{i},{j},{v:.3f},{w}" for i, j, v, w in zip(rows, cols, values, weights))
+    (tmp_path / "t.csv").write_text(f"r,c,v,w\n{table}\n")
+    assert run("fit", "t.csv", "--weight", "w", "--rank", "2", "--lam", "1", "--biases", "no", "--theta", "1")[0] == 0
+    kept = lorank.load("model.lorank").observations
+    order = {(str(i), str(j)): w for i, j, w in zip(rows, cols, weights)}
+    names = zip(kept.row_ids.values[kept.rows].astype(str), kept.col_ids.values[kept.cols].astype(str))
+    assert [order[pair] for pair in names] == kept.weights.tolist()
+    code, _, err = run("fit", "t.csv", "--weight", "x")
+    assert code
+    assert "x" in err

@@ -1,0 +1,93 @@
+"""Maps: what is drawn where, what is measured, and a page that runs by itself."""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lorank import plots
+from lorank.cli import app
+from lorank.errors import InputError
+from lorank.plots.maps import FilledField
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def grid():
+    """12 months x 6 x 8, a third filled in, a corner of land; as `complete_file` writes it."""
+    rng = np.random.default_rng(0)
+    values = 10 + rng.standard_normal((12, 6, 8))
+    errors = np.where(rng.random(values.shape) < 0.3, 0.5, 0.0)
+    values[:, :2, :2] = errors[:, :2, :2] = np.nan
+    months = np.arange("2001-01", "2002-01", dtype="datetime64[M]").astype("datetime64[ns]")
+    return xr.Dataset(
+        {
+            "sst": (("time", "lat", "lon"), values, {"units": "degC", "long_name": "temperature <of the sea>"}),
+            "sst_error": (("time", "lat", "lon"), errors),
+        },
+        coords={"time": months, "lat": np.linspace(40, 45, 6), "lon": np.linspace(0, 7, 8)},
+        attrs={"history": "lorank: filled"},
+    )
+
+
+@pytest.fixture
+def stations(grid):
+    """The same cells as places."""
+    flat = grid.stack(station=("lat", "lon")).reset_index("station").dropna("station", how="all")
+    return flat["sst"].assign_coords(estimated_error=flat["sst_error"])
+
+
+def test_a_grid_and_places_are_drawn(grid, stations):
+    for data in (grid, stations):
+        drawn = plots.map(data, "2001-03")
+        field, error = [panel for panel in drawn.axes if panel.get_xlabel() == "longitude"]
+        assert "2001-03" in field.get_title()
+        assert "error" in error.get_title()
+    cells = plots.map(grid, 0).axes[0].collections[0].get_array()
+    np.testing.assert_allclose(cells.compressed(), grid["sst"].values[0][~np.isnan(grid["sst"].values[0])])
+    field = FilledField.of(stations)
+    assert field.measured.sum() == (grid["sst_error"].values == 0).sum()
+    plain = plots.map(grid["sst"])
+    assert len([panel for panel in plain.axes if panel.get_xlabel() == "longitude"]) == 1
+
+
+def test_what_is_not_there_is_named(grid):
+    with pytest.raises(InputError, match="no time '1999'"):
+        plots.map(grid, "1999")
+    with pytest.raises(InputError, match="no number 12"):
+        plots.map(grid, 12)
+    with pytest.raises(InputError, match="no variable 'pr'"):
+        plots.map(grid, variable="pr")
+
+
+def test_the_command_writes_pictures_and_pages(grid, tmp_path, monkeypatch):
+    pytest.importorskip("h5netcdf")
+    monkeypatch.chdir(tmp_path)
+    grid.to_netcdf("filled.nc", engine="h5netcdf")
+    for words in (
+        ["filled.nc"],
+        ["filled.nc", "-o", "page.html"],
+        ["filled.nc", "-o", "june.svg", "--time", "2001-06"],
+    ):
+        result = CliRunner().invoke(app, ["plot", *words])
+        assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64,") == 12 + 1 + 1
+    assert "temperature &lt;of the sea&gt;" in page
+    assert "lorank: filled" in page
+    assert not re.search(r'(src|href)="(?!data:)', page), "one file, nothing to load"
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_the_page_runs_in_a_browser(grid, tmp_path):
+    plots.write_page(grid, tmp_path / "page.html")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    command = ["chromium", *flags, f"--user-data-dir={tmp_path}/profile", "--dump-dom", f"file://{tmp_path}/page.html"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert '<output id="label">2001-01-01</output>' in done.stdout, "the script has run"

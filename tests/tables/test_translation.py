@@ -1,0 +1,148 @@
+"""Text of other habits, Excel and JSON lines: the same table whatever it is written in."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lorank
+from lorank import InputError
+from lorank.tables import Habits, read
+from lorank.tables.delimited import sniff
+
+LONG = [("ann", "Café, the film", 4.5), ("bob", "Good; bad", 2.0), ("ann", "Good; bad", 1.25)]
+
+
+def dense(observations):
+    return {
+        (observations.row_ids.values[i], observations.col_ids.values[j]): value
+        for i, j, value in zip(observations.rows, observations.cols, observations.values)
+    }
+
+
+EXPECTED = {(row, col): value for row, col, value in LONG}
+
+
+def quoted(cells, delimiter=","):
+    return delimiter.join(f'"{cell}"' if isinstance(cell, str) else str(cell) for cell in cells)
+
+
+def test_encodings_and_decimal_commas(tmp_path):
+    lines = ["user;film;stars", *(quoted(line, ";").replace(".", ",") for line in LONG)]
+    (tmp_path / "t.csv").write_bytes("\r\n".join(lines).encode("latin-1"))
+    found, columns = read(tmp_path / "t.csv", habits=Habits(encoding="latin-1", decimal=","))
+    assert dense(found) == EXPECTED
+    assert columns == ("user", "film", "stars")
+    with pytest.raises(InputError, match=r"is not UTF-8 text.*give its encoding"):
+        read(tmp_path / "t.csv")
+    with pytest.raises(InputError, match="There is no encoding 'klingon'"):
+        Habits(encoding="klingon")
+    with pytest.raises(InputError, match="decimal is"):
+        Habits(decimal="'")
+
+
+def test_thousands_and_words_for_missing(tmp_path):
+    text = "# made by hand\nname;a;b\nx;1.234,5;-999\ny;?;2,5\n# the end\nz;3;4\nu;1;2\n"
+    (tmp_path / "t.csv").write_text(text)
+    found, _ = read(tmp_path / "t.csv", row="name", habits=Habits(decimal=",", na=("-999", "?"), comment="#"))
+    assert dense(found) == {
+        ("x", "a"): 1234.5,
+        ("y", "b"): 2.5,
+        ("z", "a"): 3,
+        ("z", "b"): 4,
+        ("u", "a"): 1,
+        ("u", "b"): 2,
+    }
+
+
+def test_lines_keep_their_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("# one\nuser,film,stars\n# two\na,b,1\na,c\n")
+    with pytest.raises(InputError, match=r"Line 5 of .* has 2 columns where 3 are needed"):
+        read(tmp_path / "t.csv", habits=Habits(comment="#"))
+
+
+def test_excel(tmp_path):
+    book = tmp_path / "t.xlsx"
+    with pd.ExcelWriter(book) as writer:
+        pd.DataFrame({"notes": ["none"]}).to_excel(writer, sheet_name="first", index=False)
+        pd.DataFrame(LONG, columns=["user", "film", "stars"]).to_excel(writer, sheet_name="second", index=False)
+    assert dense(read(book, sheet="second")[0]) == EXPECTED
+    with pytest.raises(InputError, match="no sheet 'third'; there are first, second"):
+        read(book, sheet="third")
+    (tmp_path / "no.xlsx").write_bytes(b"hello")
+    with pytest.raises(InputError, match="is damaged or not an Excel file"):
+        read(tmp_path / "no.xlsx")
+
+
+def test_json_lines(tmp_path):
+    records = [dict(zip(("user", "film", "stars"), line)) for line in LONG]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert dense(read(tmp_path / "t.jsonl")[0]) == EXPECTED
+    (tmp_path / "t.json").write_text(json.dumps(records, indent=1))
+    assert dense(read(tmp_path / "t.json")[0]) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", json.dumps({"a": {"b": list(range(20_000))}}), "is no table"),
+        ("a.jsonl", '{"a": [1, 2]}\n', "'a' holds more than one value"),
+        ("a.csv", json.dumps({"a": list(range(20_000))}), "looks like JSON"),
+        ("a.csv", "<!DOCTYPE html><html><body>404</body></html>", "a web page or XML"),
+        ("a.csv", b"\x00\x01\x02" * 100, "not a table of text"),
+    ],
+)
+def test_what_is_no_table_gets_one_short_sentence(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=message) as error:
+        read(path)
+    assert len(str(error.value)) < 300
+
+
+def test_names_choose_the_delimiter(tmp_path):
+    text = 'user,film,stars\nuser-0491,"Good, the Bad ""x"" film-042",2.5\nuser-0492,"A b c d",1.5\n'
+    (tmp_path / "t.csv").write_text(text)
+    found, _ = read(tmp_path / "t.csv", "user", "film", "stars")
+    assert dense(found)["user-0491", 'Good, the Bad "x" film-042'] == 2.5
+    # Without a name an even table is better than a wider one.
+    (tmp_path / "u.csv").write_text('film,title\nfilm-000,"The long story of film number 0"\n')
+    assert sniff(tmp_path / "u.csv").columns == ("film", "title")
+    (tmp_path / "v.csv").write_text("a;b\n1,5;2,5\n3,5;4,5\n")
+    assert sniff(tmp_path / "v.csv").delimiter == ";"
+    # The named columns exist under one delimiter alone.
+    (tmp_path / "w.csv").write_text("x y|z\n1 2 3|4\n1 2 3|4\n")
+    assert sniff(tmp_path / "w.csv", names=("x y", "z")).delimiter == "|"
+
+
+def test_null_ids_are_refused():
+    table = pd.DataFrame({"user": ["a", None], "film": ["x", "y"], "stars": [1.0, 2.0]})
+    with pytest.raises(InputError, match="'user' has no id in line 1"):
+        lorank.Observations.from_table(table, "user", "film", "stars")
+
+
+def test_complete_keeps_commas_comments_and_encoding(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((40, 1)) @ rng.standard_normal((1, 4)) + 3
+    cells = [[f"{value:.3f}".replace(".", ",") for value in line] for line in whole]
+    cells[3][1] = "-999"
+    lines = ["# Café", "a;b;c;d", *(";".join(line) for line in cells)]
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
+    words = ["complete", "t.csv", "-o", "f.csv", "--decimal", ",", "--na", "-999", "--comment", "#"]
+    code = "from lorank.cli import main; main()"
+    command = [sys.executable, "-c", code, *words, "--encoding", "latin-1", "--rank", "1", "--lam", "0.1"]
+    subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+    filled = (tmp_path / "f.csv").read_bytes().decode("latin-1").split("\n")
+    assert [a for a, b in zip(filled, lines) if a != b] == [filled[5]]
+    value = float(filled[5].split(";")[1].replace(",", "."))
+    assert abs(value - whole[3, 1]) < 0.2
+
+
+def test_without_typer_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from lorank.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "The command line needs typer: pip install 'lorank[cli]'."
