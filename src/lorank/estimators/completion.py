@@ -250,8 +250,7 @@ class MatrixCompletion(ModelEstimator):
             )
         began = time.perf_counter()
         asked = self._asked()
-        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
-        observations.check_scale()
+        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype).to_fit())
         asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))

@@ -232,8 +232,8 @@ class Observations:
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
             return self.with_values(self.values.astype(dtype))
 
-    def check_scale(self) -> None:
-        """Refuse data that cannot be computed with: the square of its largest value overflows, or is nothing."""
+    def to_fit(self) -> Observations:
+        """Itself, unless it cannot be computed with: the square of its largest value overflows, or is nothing."""
         at = checks.extreme(self.values)
         if at >= 0:
             row, col = self.name_of_row(int(self.rows[at])), self.name_of_col(int(self.cols[at]))
@@ -241,6 +241,7 @@ class Observations:
                 f"The largest value, {self.values[at]:.3g} at ({row}, {col}), has a square that {self.dtype} "
                 "cannot hold; scale the data."
             )
+        return self
 
     def with_values(self, values: Array) -> Observations:
         """Other values (row-major) at the same positions, with the same weights."""
