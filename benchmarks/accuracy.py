@@ -61,18 +61,18 @@ DATA = {
     "movietweetings": ("MovieTweetings-100K, random 90/10", random_split(movietweetings)),
 }
 
-POINT = {"rank": "auto", "lam": "auto", "biases": True}
-SAMPLER = {"method": "bpmf", "rank": 20, "biases": True}
+POINT = {"rank": "auto", "lam": "auto", "biases": True, "features": None}
+SAMPLER = {"method": "bpmf", "rank": 20, "biases": True, "features": None}
 ROWS = {
     "nuclear": ("factored nuclear norm", {"method": "factored-nuclear", **POINT}),
     "nnfn": ("NNFN, theta searched", {"method": "nnfn", "theta": "auto", **POINT}),
     "nuclear-features": (
         "factored nuclear norm + who rated what",
-        {"method": "factored-nuclear", "features": "implicit", **POINT},
+        {"method": "factored-nuclear", **POINT, "features": "implicit"},
     ),
     "nnfn-features": (
         "NNFN + who rated what",
-        {"method": "nnfn", "theta": "auto", "features": "implicit", **POINT},
+        {"method": "nnfn", "theta": "auto", **POINT, "features": "implicit"},
     ),
     "nuclear-mean": ("factored nuclear norm, mean of 8 fits", {"method": "factored-nuclear", "n_fits": 8, **POINT}),
     "nnfn-mean": ("NNFN, mean of 8 fits", {"method": "nnfn", "theta": "auto", "n_fits": 8, **POINT}),

@@ -6,6 +6,8 @@ From the simplest to the most costly, where the method is to be chosen:
 - for an effort above "fast", the sampler, which draws its weights; then the same with who rated what as features;
 - for the effort "best", the same for values on a scale, if there are few of them, and at a higher rank.
 
+Each of them without the graphs that are given, and with them at a few weights, unless `graph_weight` is given.
+
 A method that is given is the only candidate. What cannot be done is no candidate: the sampler with a loss or side
 information that it does not take, or on a backend other than "local".
 """
@@ -13,7 +15,7 @@ information that it does not take, or on a backend other than "local".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,11 +26,11 @@ from lorank import losses, registry
 from lorank.errors import InputError
 from lorank.estimators import running
 from lorank.estimators.parameters import DEFAULT_METHOD, SQUARED, Parameters
-from lorank.estimators.sides import sides_of
+from lorank.estimators.sides import sides_of, weighted_graphs
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.side_information import Features
+from lorank.side_information import Features, GraphLaplacian
 from lorank.side_information.base import several
 from lorank.solvers import Checkpoint
 from lorank.tuning import choice, path
@@ -44,6 +46,8 @@ IMPLICIT, ORDINAL = "implicit", "ordinal"
 SAMPLER_RANK = 20
 # How many times that is tried too for the effort "best".
 HIGHER = 2
+# Weights of graphs, where they are searched.
+GRAPH_WEIGHTS = (0.0, 0.1, 0.01, 1.0)
 # Values are on a scale if there are at most so many of them.
 LEVELS = 20
 
@@ -86,18 +90,29 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
             for feature in features:
                 if loss == ORDINAL and asked.loss == AUTO and method != SAMPLER:
                     continue
-                option = replace(asked, method=method, loss=loss, features=feature)
-                try:
-                    solver = running.build_solver(option)
-                    solver.check_loss(losses.find(loss))
-                    sides_of(option, train)
-                except InputError as error:
-                    refused = refused or error
-                    continue
-                found[_name(option)] = option
+                for weight in _graph_weights(asked, method):
+                    option = replace(asked, method=method, loss=loss, features=feature)
+                    option = option if weight is None else weighted_graphs(option, weight)
+                    try:
+                        solver = running.build_solver(option)
+                        solver.check_loss(losses.find(loss))
+                        sides_of(option, train)
+                    except InputError as error:
+                        refused = refused or error
+                        continue
+                    found[_name(option) + (f" + graph, weight {weight:g}" if weight else "")] = option
     if not found:
         raise refused or InputError("Nothing can be fitted with these parameters.")
     return found
+
+
+def _graph_weights(asked: Parameters, method: Any) -> Sequence[float | None]:
+    """Weights of graphs that are tried, 0 first: a graph may say nothing. None leaves what is given."""
+    known = [part for side in (asked.row_side, asked.col_side) for part in several(side)]
+    if asked.graph_weight != AUTO or not any(isinstance(part, GraphLaplacian) for part in known):
+        return [None]
+    # Draws with a graph are costly.
+    return GRAPH_WEIGHTS[:2] if method == SAMPLER else GRAPH_WEIGHTS
 
 
 def _name(option: Parameters) -> str:
@@ -142,7 +157,9 @@ def _kind(name: str, option: Parameters, parts: tuple[Part, ...], seed: int, fir
 
     def walk(search: Search, best: Fitted | None) -> Fitted:
         paths.append(path.WarmPath(space, train, search))
-        return paths[-1].run() if best is None else paths[-1].run_from(best)
+        # Without biases, a fit that has them is no place to begin: another lam and rank suit it.
+        unlike = best is not None and space.biases is not None and best.parameters["biases"] != space.biases
+        return paths[-1].run() if best is None or unlike else paths[-1].run_from(best)
 
     return choice.Kind(name, HeldOutJudge(build, solver, parts, seed), walk, 17 if first else 6, tuned=True)
 

@@ -88,8 +88,9 @@ class MatrixCompletion(ModelEstimator):
         What is known of rows or columns beside their entries: features (a line for each; a DataFrame with an index goes
         by the ids of the data, and ids that only it knows are predicted too), a graph, or a kernel. Of several in a
         list features stand side by side, graphs are added, and a kernel stands alone.
-    graph_weight : float
-        Multiplies graphs and kernels.
+    graph_weight : float or "auto"
+        Multiplies graphs and kernels. "auto" is chosen for graphs where lam is, 0 among others: a graph may say
+        nothing. Else it is 1.
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
@@ -153,7 +154,7 @@ class MatrixCompletion(ModelEstimator):
         n_workers: int | None = None,
         row_side: Any = None,
         col_side: Any = None,
-        graph_weight: float = 1.0,
+        graph_weight: float | str = "auto",
         features: str | None = "auto",
         effort: str = "balanced",
         goal: str = "auto",

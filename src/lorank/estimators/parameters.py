@@ -19,6 +19,8 @@ from lorank.tuning.setting import AUTO, Setting
 DEFAULT_METHOD, DEFAULT_RANK, SQUARED = "nnfn", 10, "squared"
 # The same for what tells one kind of model from another, which a search may choose among.
 SIDES = ("row_side", "col_side")
+# The weight of a graph where nothing is searched.
+PLAIN = {"graph_weight": 1.0}
 OWN = {"method": DEFAULT_METHOD, "loss": SQUARED, "features": None}
 
 
@@ -45,7 +47,7 @@ class Parameters:
     n_workers: int | None
     row_side: Any
     col_side: Any
-    graph_weight: float
+    graph_weight: float | str
     features: str | None
     effort: str = "balanced"
     goal: str = "values"
@@ -61,7 +63,7 @@ class Parameters:
             value = getattr(self, name)
             without = name == "lam" and not self.any_method and not registry.find(self.method).tunes
             optional = (name == "theta" or without) and value is None
-            automatic = name in ("lam", "theta") and value == AUTO
+            automatic = name in ("lam", "theta", "graph_weight") and value == AUTO
             if not (optional or automatic or isinstance(value, Real)):
                 raise InputError(f"{name} must be a number; got {value!r}.")
         if isinstance(self.biases, str) and self.biases != AUTO:
@@ -116,7 +118,9 @@ class Parameters:
         """
         asked = self
         if not self.searched:
-            asked = self._without_auto({**OWN, "rank": DEFAULT_RANK, "lam": None, "theta": None, "biases": False})
+            asked = self._without_auto(
+                {**OWN, "rank": DEFAULT_RANK, "lam": None, "theta": None, "biases": False, **PLAIN}
+            )
         return asked if asked.rank == AUTO else replace(asked, rank=min(int(asked.rank), *shape))
 
     def within(self, spent: float) -> Parameters:

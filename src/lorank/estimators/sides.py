@@ -47,14 +47,25 @@ def combined(parts: Sequence[Any]) -> Any:
     return None if not whole else whole[0] if len(whole) == 1 else tuple(whole)
 
 
+def weighted_graphs(asked: Parameters, weight: float) -> Parameters:
+    """The parameters with this weight of graphs; without graphs if it is 0."""
+    if weight > 0:
+        return replace(asked, graph_weight=weight)
+    sides = [
+        combined([part for part in several(side) if not isinstance(part, GraphLaplacian)])
+        for side in (asked.row_side, asked.col_side)
+    ]
+    return replace(asked, graph_weight=1.0, row_side=sides[0], col_side=sides[1])
+
+
 def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:
     """What is known of the rows and of the columns: a graph or prior, or features, also those of who rated what."""
     implicit = Features.implicit(observations) if asked.features == "implicit" else (None, None)
-    sides = []
+    sides, weight = [], 1.0 if isinstance(asked.graph_weight, str) else asked.graph_weight
     for given, own, ids in zip(
         (asked.row_side, asked.col_side), implicit, (observations.row_ids, observations.col_ids)
     ):
-        parts = [side_of(part, ids).scaled(asked.graph_weight) for part in several(given)]
+        parts = [side_of(part, ids).scaled(weight) for part in several(given)]
         sides.append(combined([*parts, *([] if own is None else [own])]))
     return sides[0], sides[1]
 

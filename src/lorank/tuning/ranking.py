@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +116,7 @@ class ListJudge:
     def measure(self, factors: Factors) -> float:
         """The measure of the lists that these factors make."""
         rows = judged_rows(self.wanted, self.seed)
-        right = hits(lists_of(factors, self.train, rows, self.k), self.wanted, rows)
+        right = hits(lists_of(scores_of(factors), self.train, rows, self.k), self.wanted, rows)
         return float(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]).mean())
 
 
@@ -128,15 +128,20 @@ def judged_rows(wanted: Observations, seed: int) -> Array:
     return rows
 
 
-def lists_of(factors: Factors, seen: Observations, rows: Array, k: int) -> Array:
+def scores_of(factors: Factors) -> Callable[[Array], Array]:
+    """Scores (rows, n) of all columns for some rows, but for what all columns of a row have in common."""
+    return lambda rows: np.asarray(factors.W[rows] @ factors.H.T + factors.col_bias)
+
+
+def lists_of(scores_of_rows: Callable[[Array], Array], seen: Observations, rows: Array, k: int) -> Array:
     """The k best columns of each row that it has not seen, best first; -1 where there are no more."""
-    n = factors.shape[1]
+    n = seen.shape[1]
     k = min(k, n)
     lists = np.full((rows.size, k), -1)
     size = max(1, (1 << 22) // n)
     for start in range(0, rows.size, size):
         block = rows[start : start + size]
-        scores = factors.W[block] @ factors.H.T + factors.col_bias
+        scores = scores_of_rows(block)
         pointers = seen.by_row.pointers
         for i, row in enumerate(block):
             scores[i, seen.by_row.indices[pointers[row] : pointers[row + 1]]] = -np.inf
