@@ -100,7 +100,7 @@ def test_the_best_trial_is_chosen(tuned):
 
 def test_every_method_can_be_tuned(problem):
     for method in ("factored-nuclear", "nuclear", "nnfn-prox", "mf"):
-        options = {"rank": 5} if method in ("nuclear", "nnfn-prox") else {"rank": "auto"}
+        options = {"rank": 5 if method in ("nuclear", "nnfn-prox") else "auto", "features": None}
         model = MatrixCompletion(method, lam="auto", **options, random_state=0, tol=1e-3)
         model.fit(problem.train, validation=problem.validation)  # one part judges: a quarter of the time
         assert problem.nmse(*model.factors_) < 0.1, method

@@ -42,6 +42,7 @@ from lorank.tuning.trials import CANDIDATE
 
 SAMPLER = "bpmf"
 IMPLICIT, ORDINAL = "implicit", "ordinal"
+ALL_ROWS = ", all rows"
 # The rank of a sampler, which shrinks directions that are not needed: this, or the point estimate's if that is larger.
 SAMPLER_RANK = 20
 # How many times that is tried too for the effort "best".
@@ -66,9 +67,16 @@ def tune(
     options = candidates(asked, parts[0][0])
     seconds = math.inf if asked.max_seconds is None else asked.max_seconds / 2
     with one_blas_thread():
-        kinds = [_kind(name, option, parts, seed, not index) for index, (name, option) in enumerate(options.items())]
+        # Several kinds are compared on some rows of large data; what is tuned is then tuned on all of them.
+        some = choice.thinned(parts, seed) if len(options) > 1 else parts
+        kinds: list[choice.Kind] = []
+        for name, option in options.items():
+            kind, whole = _kind(name, option, some, seed, not kinds), f"{name}{ALL_ROWS}"
+            if some is not parts and kind.tuned:
+                kind = replace(kind, whole=_kind(whole, option, parts, seed, first=False))
+            kinds.append(kind)
         found = choice.choose(kinds, TrialLog(checkpoint, on_trial), seconds)
-    return options[found.parameters[CANDIDATE]], found
+    return options[found.parameters[CANDIDATE].removesuffix(ALL_ROWS)], found
 
 
 def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:

@@ -38,13 +38,15 @@ class MatrixCompletion(ModelEstimator):
 
     Parameters
     ----------
-    method : str, Method, regularizer, or class of regularizers
-        A name of the catalogue, which `lorank.methods()` shows; "nnfn" (factored NNFN) is the default. "bpmf" draws
+    method : "auto", str, Method, regularizer, or class of regularizers
+        "auto" tries several kinds of models (`lorank.tuning.choice`). What is not given is chosen on held-out entries
+        where lam is, and is the method's own where lam is given: then NNFN at rank 10 without biases and features. Or
+        a name of the catalogue, which `lorank.methods()` shows: "nnfn" is the factored NNFN, and "bpmf" draws
         from a posterior instead of seeking one optimum: lam and tol do not concern it, max_iter is the largest
         number of sweeps, and a validation set is only watched. Parameters of a single method are set on it, as in
         `method=SchattenP(p=0.5)`, whose lam does not count, and any regularizer of one's own will do.
     rank : int or "auto"
-        Width of the factors, or the largest rank that a spectral method may take.
+        Width of the factors, or the largest rank that a spectral method may take; no larger than the matrix.
     lam : float or "auto"
         Weight of the regularizer, in units of the data. Whatever is "auto" is chosen on the validation set, or on a
         tenth of X that is held out for it and then refitted with the rest (see `lorank.tuning.path`).
@@ -70,7 +72,7 @@ class MatrixCompletion(ModelEstimator):
     tol : float
         Converged when the objective changes by less than this part of itself.
     max_iter, max_seconds
-        Limits; reaching one gives a ConvergenceWarning.
+        Limits; reaching one gives a ConvergenceWarning. The seconds are for all of it, of which a search takes half.
     random_state : int, RandomState or None
         Of the random start. The same number gives the same bits, on any number of threads.
     n_jobs : int or None
@@ -260,18 +262,22 @@ class MatrixCompletion(ModelEstimator):
         saved = running.checkpoint_of(asked, checkpoint, observations, held_out)
         calibration, trials = None, Trials([])
         factors = None if start is None else contents_of(start).result.summary
-        if asked.automatic:
+        if asked.any_method and held_out is None and observations.nnz < 2:
+            # One entry: nothing can be held out, and nothing but an offset can be learnt.
+            asked, setting = asked.chosen({}), Setting(1.0, 0, None, True)
+        elif asked.automatic:
             parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
             asked, tuned = choosing.tune(asked, parts, seed, saved, on_trial)
             train, part = parts[0]
             setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
-            if held_out is None:
+            samples = running.build_solver(asked).samples
+            if held_out is None and (tuned.interrupted or not samples):
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
                 return self._finish(asked, train, setting, tuned.result, calibration, trials)
-            if running.build_solver(asked).samples:  # a chain starts anew, and knows its own intervals
-                factors, calibration = None, None
+            if samples:  # a chain starts anew, and knows its own intervals
+                factors = None
             elif len(parts) > 1:
                 # Beside so many trials a last fit to the end costs little; without it the answer depends on the seed.
                 asked = replace(asked, tol=asked.tol / FINER)

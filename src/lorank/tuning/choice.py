@@ -37,7 +37,9 @@ from lorank.types import Array
 STANDARD_ERRORS = 1.0
 
 # Held-out entries that are enough to compare kinds, and batches of draws that tell the Monte Carlo error of their mean.
-ENOUGH, BATCHES = 5000, 6
+ENOUGH, BATCHES = 5000, 4
+# Training entries that are enough to compare kinds.
+LARGE = 300_000
 # A difference below this part of the loss of the first and simplest trial is none: both have all there is to learn.
 RESOLUTION = 1e-6
 # How much time may be spent: what is tried beside the point estimate.
@@ -59,6 +61,8 @@ class Kind:
         About how many trials that takes.
     tuned : bool
         Whether its strategy chooses the best of many trials on the held-out entries.
+    whole : Kind, optional
+        The same on all of the data, if this one is judged on a part of it: what is tried last, if this one is chosen.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Kind:
     strategy: Callable[[Search, Fitted | None], Fitted]
     expected: int = 1
     tuned: bool = False
+    whole: Kind | None = None
 
 
 def enough(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -74,12 +79,22 @@ def enough(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return parts[: int(np.searchsorted(sizes, ENOUGH)) + 1]
 
 
+def thinned(parts: tuple[Part, ...], seed: int) -> tuple[Part, ...]:
+    """The entries of some rows, drawn at random, where there are more than LARGE to train on; the shape stays."""
+    train = parts[0][0]
+    if train.nnz <= LARGE:
+        return parts
+    rows = np.random.default_rng(seed).random(train.shape[0]) < LARGE / train.nnz
+    return tuple((seen.subset(rows[seen.rows]), unseen.subset(rows[unseen.rows])) for seen, unseen in parts[:1])
+
+
 def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) -> Found:
     """The best fit of all kinds, tried in order; a later one takes the place of the best only if it is clearly better.
 
     A kind that fails is a trial that says why. When time is up, the best so far is given back.
     """
-    judges, tuned = {kind.name: kind.judge for kind in kinds}, {kind.name: kind.tuned for kind in kinds}
+    known = {kind.name: kind for kind in kinds}
+    judges = {one.name: one.judge for kind in kinds for one in (kind, kind.whole) if one is not None}
     search = Search(lambda candidate: judges[candidate.parameters[CANDIDATE]](candidate), log, max_seconds)
     # A search that is resumed compares them again: as long as they are referred to, they are saved.
     compared: list[Fitted] = []
@@ -96,14 +111,18 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                 return best
             if best is not None and math.isfinite(found.error):
                 gain, told = _difference(
-                    found, best, kind.tuned or not tuned[best.parameters[CANDIDATE]], log.trials[0].error ** 2
+                    found, best, kind.tuned or not known[best.parameters[CANDIDATE]].tuned, log.trials[0].error ** 2
                 )
                 found = log.remark(found, told)
                 best = found if gain > 0 else best
             compared.append(found)
             best = best or found
         assert best is not None
-        return best
+        whole = known[best.parameters[CANDIDATE]].whole
+        try:
+            return best if whole is None else whole.strategy(search, best)
+        except SearchOver:
+            return best
 
     return search.run(strategy)
 
@@ -119,7 +138,8 @@ def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> t
     margin = max(STANDARD_ERRORS * error if tuned else 0.0, RESOLUTION * simplest)
     # As a part of the root mean squared error: d(e^2) = 2 e de.
     scale = max(2 * float(best.losses.mean()), 1e-300)
-    told = f"{abs(gain) / scale:.2%} +- {error / scale:.2%} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
+    much = "far" if abs(gain) > scale else f"{abs(gain) / scale:.2%} +- {error / scale:.2%}"
+    told = f"{much} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
     return gain - margin, told
 
 
@@ -140,7 +160,8 @@ class SamplerJudge:
     """Draws a short chain on each training part; its mean predicts the held-out part.
 
     The mean of a short chain has a Monte Carlo error, which that of a long one has not: with v_t its variance at entry
-    t, by the means of batches of draws, (mean - value)^2 is larger by v_t than it will be, and so v_t is taken off.
+    t, by the means of batches of draws, (mean - value)^2 is larger by v_t than it will be. So v_t, but no more than
+    half of all losses, is taken off the losses that kinds are compared by; the error is the measured one.
 
     Parameters
     ----------
@@ -158,6 +179,7 @@ class SamplerJudge:
 
     def __call__(self, candidate: Candidate) -> Judgement:
         deadline = time.perf_counter() + candidate.seconds
+        squares: list[Array] = []
         losses: list[Array] = []
         results: list[Result] = []
         for train, held_out in self.parts:
@@ -169,15 +191,17 @@ class SamplerJudge:
             assert result.posterior is not None
             excess = monte_carlo_variance(result.posterior, held_out)
             predicted = result.posterior.predict(held_out.rows, held_out.cols)
-            losses.append(losses_at(predicted, problem.pointwise, held_out) - excess)
+            squares.append(losses_at(predicted, problem.pointwise, held_out))
+            part = min(1.0, squares[-1].mean() / 2 / max(float(excess.mean()), 1e-300))
+            losses.append(squares[-1] - part * excess)
             # Of the draws nothing is kept but factors of the rank that was asked for.
             results.append(replace(result, factors=result.summary, posterior=None))
             if result.status is Status.INTERRUPTED:
                 break
-        every = np.concatenate(losses)
+        error = math.sqrt(np.concatenate(squares).mean())
         ended = {Status.INTERRUPTED: TrialStatus.INTERRUPTED, Status.TIME_LIMIT: TrialStatus.OUT_OF_TIME}
         status = ended.get(results[-1].status, TrialStatus.FINISHED)
-        return Judgement(math.sqrt(max(every.mean(), 0.0)), results[0], status, losses=every)
+        return Judgement(error, results[0], status, losses=np.concatenate(losses))
 
     def _chain(self, problem: Problem, deadline: float) -> Result:
         solver, sweeps = self.solver.for_trial()

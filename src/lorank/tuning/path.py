@@ -45,6 +45,8 @@ COARSE, FINE, SMALL, LOWEST = 4.0, 2.0, 2.0**0.5, 1e-7
 # What makes a model larger must lower the error by this part: factors beside offsets, and a rank up to PAYS_AT; beyond,
 # by as many times more as the rank is larger.
 PAYS, PAYS_AT = 1e-3, 16
+# An error below this part of the first one's is as good as none.
+NOTHING = 1e-4
 # Two weights closer than by this factor are one.
 NEAR = 1.05
 
@@ -177,7 +179,7 @@ class WarmPath:
         begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
         begin("walk")
         if self.space.features:
-            given["feature_ridge"] = RIDGE
+            given.setdefault("feature_ridge", RIDGE)
         best = self.around({**given, "rank": max(known.parameters["rank"], self.first_rank)})
         begin("rank")
         if self.space.rank is None:
@@ -192,9 +194,12 @@ class WarmPath:
 
     def walk(self, parameters: Mapping[str, Any]) -> Fitted:
         """Down from this lam until the error rises or stays; the best fit."""
-        best = fit = self.search.attempt(parameters)
+        best = fit = first = self.search.attempt(parameters)
         steps = 0
         while not self.fixed and fit.parameters["lam"] > LOWEST * parameters["lam"]:
+            # Hardly anything is left to explain.
+            if fit.error < NOTHING * first.error:
+                break
             lam = fit.parameters["lam"] / COARSE
             fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
             # Near the top everything is shrunk to nothing: the first steps need not be better.
