@@ -30,7 +30,8 @@ def errors(records, titles):
 
 
 def ratios(records, titles):
-    """For each peer the quickest of lorank's rows that is at least as good, on the same splits."""
+    """For each peer the quickest of lorank's rows that is at least as good, on the same splits; by CPU time, which does
+    not depend on what else the machine was doing."""
     lines = []
     for peer in ("smurff", "myfm"):
         theirs = {one["split"]: one for one in records if one["row"] == peer and "error" in one}
@@ -41,12 +42,10 @@ def ratios(records, titles):
             if row in ("smurff", "myfm") or not common:
                 continue
             error, bar = (np.mean([side[i]["error"] for i in common]) for side in (ours, theirs))
-            cpu, their_cpu, wall, their_wall = (
-                sum(side[i][what] for i in common) for what in ("cpu", "seconds") for side in (ours, theirs)
-            )
-            if error <= EQUAL * bar and (best is None or wall < best[0]):
-                best = wall, f"{titles[row]} ({error:.4f}) takes 1/{their_wall / wall:.0f} of the time of "
-                best = best[0], best[1] + f"{titles[peer]} ({bar:.4f}), 1/{their_cpu / cpu:.0f} of its CPU time."
+            cpu, their_cpu = (sum(side[i]["cpu"] for i in common) for side in (ours, theirs))
+            if error <= EQUAL * bar and (best is None or cpu < best[0]):
+                text = f"{titles[row]} ({error:.4f}) takes 1/{their_cpu / cpu:.0f} of the CPU time of "
+                best = cpu, f"{text}{titles[peer]} ({bar:.4f})."
         if best is not None:
             lines.append(f"- {best[1]}")
         elif theirs:
