@@ -11,4 +11,7 @@ def test_ten_lines(capsys):
     assert blocks
     for block in blocks:
         exec(compile(block, str(README), "exec"), {})
-    assert capsys.readouterr().out.startswith("3 Converged in ")
+    said = capsys.readouterr().out
+    assert said.startswith("candidate")
+    assert "offsets alone" in said
+    assert said.count("<- chosen") == 1
