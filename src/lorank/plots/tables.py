@@ -42,7 +42,7 @@ def draw_filled(panel: Axes, observed: Any, filled: Any, name: str = "") -> None
     Filled cells of one table are expected values, whose spread is smaller; those of a draw are not.
     """
     there, added = (np.asarray(values, np.float64) for values in (observed, filled))
-    edges = np.histogram_bin_edges(np.concatenate([there, added]), bins=24)
+    edges = np.histogram_bin_edges(np.concatenate([there, added]), bins=24).tolist()
     for values, colour, label in ((there, COLOURS[0], "there"), (added, COLOURS[1], "filled in")):
         weights = np.full(values.size, 1 / max(values.size, 1))
         panel.hist(values, edges, weights=weights, histtype="stepfilled", color=colour, alpha=0.25)
