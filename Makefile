@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-slow lint types bench bench-core bench-kernels docs package clean
+.PHONY: help setup demo test test-slow fuzz faults bounds lint types bench bench-core bench-kernels docs package clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' Makefile
@@ -11,6 +11,7 @@ help:  ## this list
 .venv/installed-%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP) -e '.[$*]'
+	$(BIN)/python -m pip check
 	touch $@
 
 setup: .venv/installed-dev  ## everything for development, in .venv
@@ -23,6 +24,15 @@ test: .venv/installed-dev lint types  ## lint, types and tests
 
 test-slow: .venv/installed-dev  ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -m slow
+
+fuzz: .venv/installed-dev  ## damaged files for every reader, 100,000 of each format (hours); FILES=1000 for fewer
+	$(BIN)/python tests/fuzz/fuzz.py --files $(or $(FILES),100000)
+
+faults: .venv/installed-dev  ## kills at random moments, full disks, locks, each kill 25 times; KILLS=3 for fewer
+	LORANK_FAULTS=$(or $(KILLS),25) $(BIN)/python -m pytest tests/faults tests/kernels/test_cache.py -m "slow or not slow"
+
+bounds: .venv/installed-dev  ## the tests of kernels and solvers with every index of a kernel checked
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/kernels tests/linalg tests/problems tests/solvers tests/conformance --deselect tests/kernels/test_cache.py
 
 lint: .venv/installed-dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .

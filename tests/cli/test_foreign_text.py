@@ -70,3 +70,52 @@ def test_markdown_shows_text_as_it_is():
     line = table.to_markdown().splitlines()[-1]
     assert "<script" not in line
     assert r"\[x\](http://y) \`a\` \*b\* \_c\_ \| d" in line
+
+
+def test_lists_for_people_run_nothing_in_a_spreadsheet(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    names = ["=1+1", "+cmd", "-5", "@x", "plain", "a=b"]
+    X = np.where(np.eye(6), np.nan, np.random.default_rng(0).normal(size=(6, 6)))
+    MatrixCompletion(rank=2, lam=0.1).fit(Observations.from_dense(X, names, names)).save("model.lorank")
+    for more, mark in (((), "'"), (("--no-spreadsheet",), "")):
+        code, _, err = run("recommend", "model.lorank", "--all", "-n", 1, "-o", "list.csv", *more)
+        assert code == 0, err
+        first = [line.split(",")[0] for line in (tmp_path / "list.csv").read_text().splitlines()[1:]]
+        assert first == [f"{mark}{name}" if name[0] in "=+-@" else name for name in names]
+
+
+def test_an_id_column_keeps_its_name_and_its_ids(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"u{i},i{j},{i + j}" for i in range(6) for j in range(5) if i != j]
+    (tmp_path / "a.csv").write_text("prediction,score,value\n" + "\n".join(lines))
+    assert run("fit", "a.csv", "--rank", 1, "--lam", 0.1, "--biases", "no", "-o", "m.lorank")[0] == 0
+    code, out, err = run("predict", "m.lorank", "a.csv")
+    assert code == 0, err
+    assert out.splitlines()[0] == "prediction,score,lorank_prediction"
+    assert out.splitlines()[1].startswith("u0,i1,")
+    code, out, err = run("recommend", "m.lorank", "--all", "-n", 1)
+    assert out.splitlines()[0] == "prediction,score,lorank_score"
+
+
+def test_doubled_columns_are_refused(tmp_path, monkeypatch, fails):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("id,id,value\nu,i,1\nv,j,2\n")
+    assert "2 columns called 'id'" in fails("fit", "a.csv", "-o", "m.lorank")
+    (tmp_path / "b.csv").write_text("user,item,value\nu,i,1\nv,j,2\n")
+    names = ["--row", "user", "--col", "user", "--value", "value"]
+    assert "three columns" in fails("fit", "b.csv", *names, "-o", "m.lorank")
+
+
+@pytest.mark.filterwarnings("ignore:Diverged")
+def test_a_fit_that_diverged_is_not_saved(tmp_path, monkeypatch, fails):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{i},{j},{i + j}" for i in range(6) for j in range(5)]
+    (tmp_path / "a.csv").write_text("row,col,value\n" + "\n".join(lines))
+
+    def diverge(self, problem, state):
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr("lorank.solvers.alternating.Alternating.step", diverge)
+    said = fails("fit", "a.csv", "--rank", "1", "--lam", "0.1", "--biases", "no", "-o", "m.lorank")
+    assert "diverged and is not saved" in said
+    assert not (tmp_path / "m.lorank").exists()

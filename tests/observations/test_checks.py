@@ -159,3 +159,24 @@ def test_ids_at_both_ends_of_their_type(kind):
         ids, positions = Identifiers.number(names)
         np.testing.assert_array_equal(ids.values[positions], names)
         assert ids.values.dtype == names.dtype
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(1e160, "float64"), (-1e160, "float64"), (1e39, "float32"), (1e20, "float32")]
+)
+def test_values_whose_squares_overflow_are_refused_with_their_place(value, dtype):
+    X = np.random.default_rng(0).normal(size=(6, 5))
+    X[2, 3] = value
+    with pytest.raises(InputError, match=r"at \(2, 3\).* scale the data|infinity"):
+        MatrixCompletion(rank=2, lam=0.1, dtype=dtype).fit(X)
+    with pytest.raises(InputError, match="scale the data"):
+        MatrixCompletion(rank=2, lam=0.1, dtype=dtype).fit(np.full((6, 5), 1e-300 if dtype == "float64" else 1e-30))
+
+
+def test_ids_that_differ_only_at_their_end_or_are_very_long():
+    names = ["a", "a\0", "a\0\0", "b"]
+    ids = Observations.from_ids(names, [0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0]).row_ids
+    assert ids.values.tolist() == names
+    assert ids.find(names).tolist() == [0, 1, 2, 3]
+    many = [str(i) for i in range(20_000)] + ["x" * 100_000]
+    assert Observations.from_ids(many, [0] * 20_001, np.arange(20_001.0)).row_ids.values.nbytes < 1e6

@@ -87,3 +87,20 @@ def test_a_folder_of_files(tmp_path):
     assert parquet.parquet_files(files[0]) == files[:1]
     assert parquet.count_lines(files) == 4
     assert parquet.column_names(files[0]) == ("row", "col", "value")
+
+
+def test_valid_files_of_unusual_types(tmp_path):
+    large = pa.array([1, 2**63 + 5, 2**64 - 1], pa.uint64())
+    found = tables.read(put(tmp_path, large, pa.array([1, 2, 3]), pa.array([2**53 + 1, 2, 3], pa.int64())))[0]
+    assert found.row_ids.values.tolist() == ["1", "18446744073709551615", "9223372036854775813"]
+    wide = pa.table({"name": ["a", "b"], "x": pa.array([2**53 + 1, None]), "y": [1.0, 2.0]})
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    assert tables.read(tmp_path / "wide.parquet", "name")[0].nnz == 3
+    lists = pa.array([[1], [2], [3]])
+    for row, value in ((lists, pa.array([1.0, 2, 3])), (pa.array([1, 2, 3]), lists)):
+        with pytest.raises(InputError, match="holds list"):
+            tables.read(put(tmp_path, row, pa.array([1, 2, 3]), value))
+    twice = pa.Table.from_arrays([pa.array([1, 2]), pa.array([1, 2]), pa.array([1.0, 2.0])], ["id", "id", "value"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="2 columns called 'id'"):
+        tables.read(tmp_path / "twice.parquet")

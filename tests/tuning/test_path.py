@@ -173,7 +173,20 @@ def test_the_table_of_trials(tuned):
     assert repr(table).count("\n") == len(kinds) + 2 + len(table) + 1
     assert repr(table).count("<- chosen") == 2
     frame = table.to_frame()
-    names = ["candidate", "lam", "rank", "theta", "biases", "error", "sweeps", "seconds", "status", "reason", "chosen"]
+    names = [
+        "candidate",
+        "lam",
+        "rank",
+        "theta",
+        "biases",
+        "noise",
+        "error",
+        "sweeps",
+        "seconds",
+        "status",
+        "reason",
+        "chosen",
+    ]
     assert list(frame.columns) == names
     assert len(frame) == len(table)
     assert table[0].rank == table[0].parameters["rank"]

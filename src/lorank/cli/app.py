@@ -34,7 +34,7 @@ from lorank.cli import (
     update,
     version,
 )
-from lorank.cli.terminal import say
+from lorank.cli.terminal import ending_cleanly, say
 from lorank.errors import InputError
 from lorank.files import reading_once
 
@@ -80,7 +80,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**options: Any) -> None:
         try:
-            with reading_once():
+            with ending_cleanly(), reading_once():
                 command(**options)
         except KeyboardInterrupt:
             say("Interrupted.")

@@ -166,7 +166,7 @@ def fit(
     check_writable(output, folder=runs.in_parts)
     check_writable(saved)
     if runs.in_parts:
-        _check_folder(output)
+        runs.check_output(output)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         if row_features is not None or col_features is not None:
@@ -207,10 +207,19 @@ def fit(
         say(f"Interrupted{state}")
         raise typer.Exit(1)
     fitted = replace(model.model_, columns=columns)
+    _refuse_diverged(fitted)
     fitted.save(output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
     answer({**_facts(fitted, output), **_errors(fitted), **tried(fitted, as_json)}, as_json)
+
+
+def _refuse_diverged(model: Model) -> None:
+    """A fit that diverged is no model to be relied on: it is not saved."""
+    from lorank.solvers import Status
+
+    if model.result.status is Status.DIVERGED:
+        raise InputError("The fit diverged and is not saved; scale the data or raise --lam.")
 
 
 def _say_resumed(checkpoint: Path | None) -> None:
@@ -292,6 +301,7 @@ def _fit_folder(
     if interrupted:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
         raise typer.Exit(1)
+    _refuse_diverged(model)
     if not keep_data:
         model.save(output, shards=output.suffix != distributed.ONE_FILE)
     if not keep_checkpoint:
@@ -299,15 +309,6 @@ def _fit_folder(
             path.unlink(missing_ok=True)
     errors = [error for error in model.result.history.validation if error == error]
     answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
-
-
-def _check_folder(output: Path) -> None:
-    """Refuse a folder that is not an older model, before the fit."""
-    from lorank import distributed
-    from lorank.models import shards
-
-    if output.suffix != distributed.ONE_FILE:
-        shards.check_target(output)
 
 
 def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:

@@ -65,6 +65,15 @@ TitlesOption = Annotated[
 ]
 
 
+SpreadsheetOption = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet/--no-spreadsheet",
+        help="In a csv file, put an apostrophe before text that a spreadsheet would run as a formula.",
+    ),
+]
+
+
 class Duplicates(StrEnum):
     """What --duplicates may be."""
 
@@ -188,6 +197,14 @@ class Backend:
         from lorank.distributed import open_ray
 
         return open_ray(self.address)
+
+    def check_output(self, output: Path) -> None:
+        """Refuse a folder that is not an older model, before the fit."""
+        from lorank import distributed
+        from lorank.models import shards
+
+        if output.suffix != distributed.ONE_FILE:
+            shards.check_target(output)
 
     def options(self, threads: int | None) -> dict[str, Any]:
         """The same as arguments of `distributed.fit`."""

@@ -23,8 +23,9 @@ from lorank.cli.options import (
     OutputOption,
     RowOption,
     SheetOption,
+    SpreadsheetOption,
 )
-from lorank.cli.terminal import answering, say
+from lorank.cli.terminal import answering, beside, say
 from lorank.progress import ProgressBar
 
 
@@ -39,6 +40,7 @@ def predict(
     model: ModelArgument,
     pairs: Annotated[Path, typer.Argument(help="Table with a row id and a column id on each line.")],
     output: OutputOption = None,
+    spreadsheet: SpreadsheetOption = False,
     row: RowOption = None,
     col: ColOption = None,
     interval: Annotated[
@@ -85,7 +87,7 @@ def predict(
     with (
         translated(pairs, habits, delimiter, sheet) as plain,
         ProgressBar(f"Predicting {pairs.name}", bytes_of(plain)) as bar,
-        answering(output, as_json) as append,
+        answering(output, as_json, spreadsheet) as append,
     ):
         names = pair_columns(plain, fitted, row, col, delimiter, header)
         delimiter = tables.find_delimiter(plain, delimiter, names)
@@ -109,7 +111,7 @@ def predict(
                 for axis, (part, (_, which)) in enumerate(zip(own, sides))
             ]
             flags = {"unknown": words[new[0] + 2 * new[1]]} if flag else {}
-            append({**columns, **dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found))), **flags})
+            append(beside(columns, dict(zip(("prediction", "lower", "upper"), np.atleast_2d(found))) | flags))
             lines += sides[0][1].size
             unknown += int((new[0] | new[1]).sum())
         if not lines:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.options import JsonOption, ModelArgument, OutputOption, TitlesOption
-from lorank.cli.terminal import answering, say
+from lorank.cli.options import JsonOption, ModelArgument, OutputOption, SpreadsheetOption, TitlesOption
+from lorank.cli.terminal import answering, beside, say
 from lorank.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def recommend(
     diversity: DiversityOption = 0.0,
     titles: TitlesOption = None,
     output: OutputOption = None,
+    spreadsheet: SpreadsheetOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """List the columns with the highest predictions for rows, without those that were observed.
@@ -58,7 +59,7 @@ def recommend(
     lines = 0
     with (
         ProgressBar("Recommending", fitted.shape[0] if rows is None else rows.size) as bar,
-        answering(output, as_json) as append,
+        answering(output, as_json, spreadsheet) as append,
     ):
         for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance, **filters):
             append(list_columns(fitted, ranking))
@@ -84,7 +85,7 @@ def list_columns(model: Model, ranking: Any) -> dict[str, Any]:
     names = (model.columns or ("row", "column"))[:2]
     told = model.titles(model.find(ranking.cols, 1), 1) if model.col_titles and ranking.cols.size else {}
     named = {name if name not in (*names, "score") else f"{name} (title)": texts for name, texts in told.items()}
-    return {**dict(zip(names, ranking)), **named, "score": ranking.scores}
+    return beside({**dict(zip(names, ranking)), **named}, {"score": ranking.scores})
 
 
 def filters_of(model: Model, allow: list[str] | None, deny: list[str] | None) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.options import JsonOption, ModelArgument, OutputOption
-from lorank.cli.terminal import answering
+from lorank.cli.options import JsonOption, ModelArgument, OutputOption, SpreadsheetOption
+from lorank.cli.terminal import answering, beside
 
 
 def similar(
@@ -16,6 +16,7 @@ def similar(
     row: Annotated[str | None, typer.Option("--row", help="Id of a row.")] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Length of the list.")] = 10,
     output: OutputOption = None,
+    spreadsheet: SpreadsheetOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """List the columns most similar to a column, or the rows most similar to a row.
@@ -34,5 +35,5 @@ def similar(
     name = as_model_spells(np.array([row if row is not None else col]), ids).tolist()[0]
     names, cosine = fitted.similar(n=n, **({"row": name} if row is not None else {"col": name}))
     titles = fitted.columns or ("row", "column")
-    with answering(output, as_json) as append:
-        append({titles[0 if row is not None else 1]: names, "cosine": cosine})
+    with answering(output, as_json, spreadsheet) as append:
+        append(beside({titles[0 if row is not None else 1]: names}, {"cosine": cosine}))

@@ -68,7 +68,9 @@ def _readable(value: Any) -> str:
 
 
 @contextmanager
-def answering(output: Path | None, as_json: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def answering(
+    output: Path | None, as_json: bool, for_spreadsheets: bool = False
+) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """A function that adds lines to a table: in a file, or on standard output.
 
     There it is a list of JSON objects, a table with aligned columns on a terminal, or else csv.
@@ -81,7 +83,7 @@ def answering(output: Path | None, as_json: bool) -> Iterator[Callable[[Mapping[
         return
     from lorank.tables import appending
 
-    with appending(output) as append:
+    with appending(output, for_spreadsheets) as append:
 
         def count(columns: Mapping[str, Any]) -> None:
             nonlocal lines
@@ -139,16 +141,42 @@ def _json_on_output() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 @contextmanager
 def noting_interrupts() -> Iterator[list[bool]]:
-    """Whether Ctrl-C was pressed: the list is not empty then. The interrupt itself goes its way."""
+    """Whether Ctrl-C was pressed, or the process asked to end: the list is not empty then.
+
+    The interrupt itself goes its way. SIGTERM, by which systems and schedulers end a process, is one too.
+    """
     pressed: list[bool] = []
-    before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: Any) -> None:
         pressed.append(True)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """SIGTERM as Ctrl-C: what is open is closed, and temporary files are removed."""
+
+    def end(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # only the main thread may
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def beside(ids: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a table: ids under the names that they have, answers under theirs, or lorank_... if that is taken."""
+    return {**ids, **{name if name not in ids else f"lorank_{name}": column for name, column in answers.items()}}

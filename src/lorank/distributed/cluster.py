@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import platform
@@ -10,6 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,12 +19,17 @@ from pathlib import Path
 import psutil
 
 from lorank.errors import InputError
-from lorank.files import crc32
+from lorank.files import crc32, try_claim
 
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
 # What Ray's names leave of the length of a socket's path.
 LONGEST_PARENT = 16
+LOOPBACK = "127.0.0.1"
+# The first release of Ray that can ask for a token.
+OLDEST = (2, 52)
+# The file by which a process claims a temporary folder, and how long a folder without it is left alone.
+LOCK, DAY = ".lock", 86400.0
 
 
 @contextmanager
@@ -59,28 +66,54 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         finally:
             ray.shutdown()
         return
-    from ray._private import ray_constants
-
+    _check_version(ray.__version__)
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
-    folder = temporary_folder("lorank-ray", parent)
-    cluster, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
-    try:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            object_store_memory=max(store_bytes, LEAST_STORE),
-            _temp_dir=str(folder),
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-        yield
-    finally:
-        ray.shutdown()
-        ray_constants.ENABLE_RAY_CLUSTER = cluster
-        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder("lorank-ray", parent) as folder:
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=max(store_bytes, LEAST_STORE),
+                _temp_dir=str(folder),
+                _node_ip_address=LOOPBACK,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+            check_listeners()
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _check_version(version: str) -> None:
+    """Refuse a Ray that knows no tokens: anybody on this machine could run code in it."""
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    if numbers < OLDEST:
+        raise InputError(f"Ray {version} asks nobody for a token; pip install 'ray>={'.'.join(map(str, OLDEST))}'.")
+
+
+def check_listeners() -> None:
+    """Refuse to go on with a Ray that can be reached from elsewhere: all of its sockets must be on the loopback.
+
+    Looked up and not believed, since where Ray listens is decided by settings that change from release to release.
+    """
+    own = psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            sockets = process.net_connections("inet") if hasattr(process, "net_connections") else process.connections()
+        except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        for one in sockets:
+            open_to = one.laddr.ip if one.status == psutil.CONN_LISTEN and process != own else LOOPBACK
+            place = ipaddress.ip_address(open_to)
+            if not (getattr(place, "ipv4_mapped", None) or place).is_loopback:
+                raise InputError(
+                    f"Ray's {process.name()} listens at {open_to}:{one.laddr.port}, where other machines reach it; "
+                    "import lorank before ray, or give the address of a cluster that you trust."
+                )
 
 
 def _check_reachable(address: str) -> None:
@@ -103,18 +136,35 @@ def _prepare_environment() -> None:
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 
-def temporary_folder(kind: str, parent: str | Path | None = None) -> Path:
-    """A new temporary folder whose name says which process made it."""
-    return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
+@contextmanager
+def temporary_folder(kind: str, parent: str | Path | None = None) -> Iterator[Path]:
+    """A new temporary folder, which nobody else may look into, claimed by a lock for the time of the block."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
+    held = try_claim(folder / LOCK)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            held.release()
 
 
 def remove_stale(kind: str, parent: str | Path | None = None) -> None:
-    """Remove folders of processes that were killed before they could do it themselves."""
+    """Remove folders of processes that were killed before they could do it themselves: nobody holds their lock.
+
+    A process number would say nothing: another container has numbers of its own. A folder without a lock may be about
+    to get one, and is left for a day.
+    """
     for folder in Path(parent or tempfile.gettempdir()).glob(f"{kind}-*-*"):
-        number = folder.name.removeprefix(f"{kind}-").split("-")[0]
-        if number.isdigit() and not psutil.pid_exists(int(number)):
-            with suppress(OSError):
-                shutil.rmtree(folder)
+        with suppress(OSError):
+            if not (folder / LOCK).exists():
+                if time.time() - folder.stat().st_mtime > DAY:
+                    shutil.rmtree(folder)
+                continue
+            held = try_claim(folder / LOCK)
+            if held is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                held.release()
 
 
 def machine_number() -> str:

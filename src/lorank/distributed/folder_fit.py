@@ -25,6 +25,7 @@ from lorank.linalg.memory import check_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
 from lorank.solvers import Callback, Checkpoint, Status, Stopping
+from lorank.solvers.checkpoint import claimed
 from lorank.tables import parquet
 from lorank.tuning.setting import AUTO, Setting
 
@@ -77,7 +78,7 @@ def fit(
         share. Removed at the end.
     checkpoint : path; a fit that was cut off goes on from its last sweep there and ends as if it had not been
     output : path; the model is saved there with what was seen, so that `recommend` can leave that out: as one file if
-        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C.
+        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C, and not if the fit diverged.
     """
     chosen = registry.find(method)
     check_distributable(chosen)
@@ -100,7 +101,7 @@ def fit(
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
     store = min(1 << 30, 16 * entries * padded_width(rank))
     on_ray = backend == "ray"
-    with _temporary(work_folder) as own:
+    with claimed(checkpoint), _temporary(work_folder) as own:
         _check_disk(own, entries, dtype)
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
@@ -156,7 +157,7 @@ def fit(
             mean=mean,
             columns=columns,
         )
-        if output is not None and fitted.result.status is not Status.INTERRUPTED:
+        if output is not None and fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED):
             save(model, output, prepared.sides)
     return model
 
@@ -205,11 +206,8 @@ def _temporary(parent: str | Path | None) -> Iterator[Path]:
         raise InputError(f"The work folder {parent} does not exist; make it first.")
     kind = f"lorank-blocks-{machine_number()}"
     remove_stale(kind, parent)
-    folder = temporary_folder(kind, parent)
-    try:
+    with temporary_folder(kind, parent) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _in_turn(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:

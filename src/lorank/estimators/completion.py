@@ -25,6 +25,7 @@ from lorank.models.intervals import Calibration, calibrate
 from lorank.models.updating import grown, told
 from lorank.observations import Observations, observe
 from lorank.solvers import Callback, Result
+from lorank.solvers.checkpoint import claiming
 from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
@@ -207,6 +208,7 @@ class MatrixCompletion(ModelEstimator):
         estimator = cls(**{name: value for name, value in given.items() if name not in lost})
         return estimator._keep(replace(model.loaded(), params=given, lost=lost))
 
+    @claiming
     def fit(
         self,
         X: Any,
@@ -248,7 +250,7 @@ class MatrixCompletion(ModelEstimator):
             )
         began = time.perf_counter()
         asked = self._asked()
-        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype))
+        asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype).to_fit())
         asked = asked.for_shape(observations.shape)
         held_out = None
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))

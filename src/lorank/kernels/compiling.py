@@ -1,17 +1,28 @@
-"""The decorator of every kernel, and the sentence a user reads while kernels are being compiled."""
+"""The decorator of every kernel, the cache of machine code, and what a user reads while kernels are being compiled."""
 
+import pickle
 import sys
+import zlib
 
 import numba
 from numba.core import event
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 # Sums may be reordered and fused, but NaN and infinity keep their meaning: a diverged fit must be seen.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp", "afn"}
 
 
 def kernel(function):
-    """Compile on first use, keep the machine code on disk, and let other threads run meanwhile."""
-    return numba.njit(nogil=True, cache=True, fastmath=FASTMATH)(function)
+    """Compile on first use, keep the machine code on disk, and let other threads run meanwhile.
+
+    The cache is a help and no more: where it cannot be written or read, the kernel is compiled in memory.
+    """
+    dispatcher = numba.njit(nogil=True, fastmath=FASTMATH)(function)
+    try:
+        dispatcher._cache = _Cache(function)
+    except Exception as error:  # no folder that can be written to, for one
+        _Notice.without_cache = str(error)
+    return dispatcher
 
 
 def inlined(function):
@@ -19,19 +30,71 @@ def inlined(function):
     return numba.njit(inline="always", fastmath=FASTMATH)(function)
 
 
+class _CacheFile(IndexDataCacheFile):
+    """Machine code with a checksum before it: damaged code would not raise an error, but run."""
+
+    def _save_data(self, name, data):
+        content = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(zlib.crc32(content).to_bytes(4, "little") + content)
+
+    def _load_data(self, name):
+        with open(self._data_path(name), "rb") as file:
+            content = file.read()
+        if zlib.crc32(content[4:]) != int.from_bytes(content[:4], "little"):
+            raise ValueError(f"{name} is damaged")
+        return pickle.loads(content[4:])
+
+
+class _Cache(FunctionCache):
+    """numba's cache, none of whose errors end a program: a disk may be full, read-only or damaged."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _CacheFile(self._cache_path, f"{self._impl.filename_base}-checked", stamp)
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:
+            _Notice.without_cache = str(error)
+            return None
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            _Notice.without_cache = str(error)
+            _Notice.say_why()
+
+
 class _Notice(event.Listener):
     """Says once per process that kernels are being compiled; a kernel read from the cache says nothing."""
 
-    said = False
+    said = said_why = False
+    # Why the cache cannot be used, if it cannot.
+    without_cache = ""
 
     def on_start(self, event):
         function = getattr(event.data.get("dispatcher"), "py_func", None)
-        if not _Notice.said and getattr(function, "__module__", "").startswith("lorank."):
+        if not getattr(function, "__module__", "").startswith("lorank."):
+            return
+        if not _Notice.said:
             _Notice.said = True
             print("lorank: compiling kernels for this machine (once; some seconds)", file=sys.stderr, flush=True)
+        _Notice.say_why()
 
     def on_end(self, event):
         pass
+
+    @classmethod
+    def say_why(cls):
+        """Say once per process that compiled kernels are not kept."""
+        if cls.without_cache and not cls.said_why:
+            cls.said_why = True
+            reason = " ".join(cls.without_cache.split())[:200]
+            print(f"lorank: compiled kernels cannot be kept, so they are compiled anew ({reason})", file=sys.stderr)
 
 
 event.register("numba:compile", _Notice())

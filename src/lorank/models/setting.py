@@ -24,6 +24,8 @@ class Setting:
     feature_ridge: float | None = None
     # Ridges of the row and column biases that the data gave; in files that were written before, both were lam.
     ridges: tuple[float, float] | None = None
+    # Variance of the noise as a part of what offsets alone leave, which the ridges above take for noise.
+    noise: float = 1.0
     # Of entries that were not observed; they do not count at weight 0.
     unobserved_weight: float = 0.0
     unobserved_value: float = 0.0
@@ -54,6 +56,7 @@ class Setting:
         features = {} if self.feature_ridge is None else {"feature_ridge": self.feature_ridge}
         named = {name: getattr(self, name) for name in ("unobserved_weight", "unobserved_value", "frequency_power")}
         features |= {name: value for name, value in named.items() if value}
+        features |= {} if self.noise == 1 else {"noise": self.noise}
         if self.grades is not None:
             features["value_power"] = self.grades[2]
         return {
@@ -71,7 +74,8 @@ class Setting:
         if not self.biases:
             return None
         lam = 1.0 if self.lam is None else self.lam
-        return (lam, lam) if self.ridges is None else self.ridges
+        rows, cols = (lam, lam) if self.ridges is None else self.ridges
+        return self.noise * rows, self.noise * cols
 
     @property
     def beyond_entries(self) -> dict[str, Any]:

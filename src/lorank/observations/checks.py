@@ -106,6 +106,23 @@ def check_finite(values: Array) -> None:
         raise InputError("The data holds infinity; replace it by a number, or by NaN where the value is unknown.")
 
 
+# The largest magnitude of the data must be within these bounds, so that squares and their sums neither overflow nor
+# vanish.
+LARGEST = {np.dtype(np.float32): 1e16, np.dtype(np.float64): 1e140}
+SMALLEST = {np.dtype(np.float32): 1e-16, np.dtype(np.float64): 1e-140}
+
+
+def extreme(values: Array) -> int:
+    """The position of a value that is too large or too small to be computed with; -1 if there is none."""
+    if not values.size:
+        return -1
+    low, high = float(values.min()), float(values.max())
+    top = max(high, -low)
+    if top == 0 or SMALLEST[values.dtype] <= top <= LARGEST[values.dtype]:
+        return -1
+    return int(values.argmax() if high == top else values.argmin())
+
+
 def check_lines(
     pointers: Array, indices: Array, values: Array, shape: tuple[int, int], weights: Array | None = None
 ) -> None:

@@ -227,7 +227,21 @@ class Observations:
 
     def astype(self, dtype: npt.DTypeLike) -> Observations:
         """The same observations in another precision; itself if it is that already."""
-        return self if self.dtype == np.dtype(dtype) else self.with_values(self.values.astype(dtype))
+        if self.dtype == np.dtype(dtype):
+            return self
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+            return self.with_values(self.values.astype(dtype))
+
+    def to_fit(self) -> Observations:
+        """Itself, unless it cannot be computed with: the square of its largest value overflows, or is nothing."""
+        at = checks.extreme(self.values)
+        if at >= 0:
+            row, col = self.name_of_row(int(self.rows[at])), self.name_of_col(int(self.cols[at]))
+            raise InputError(
+                f"The largest value, {self.values[at]:.3g} at ({row}, {col}), has a square that {self.dtype} "
+                "cannot hold; scale the data."
+            )
+        return self
 
     def with_values(self, values: Array) -> Observations:
         """Other values (row-major) at the same positions, with the same weights."""

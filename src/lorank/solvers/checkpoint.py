@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import replacing
+from lorank.files import claim, replacing
 
 S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
 
 # Begins the names of the arrays that are carried.
 _CARRIED = "carried."
@@ -124,6 +127,28 @@ class Checkpoint:
                 "go on as you began, or remove it or name another to start anew."
             )
         return meta, arrays
+
+
+@contextmanager
+def claimed(path: str | Path | None) -> Iterator[None]:
+    """Hold a checkpoint's path for the time of the block: of two fits that save to one file, the second is refused."""
+    if path is None:
+        yield
+        return
+    path = Path(path)
+    with claim(path.with_name(f".{path.name}.lock"), f"The checkpoint {path}"):
+        yield
+
+
+def claiming(fit: F) -> F:
+    """A fit that holds the path that it is given as `checkpoint` while it runs."""
+
+    @wraps(fit)
+    def run(*args: Any, checkpoint: str | Path | None = None, **more: Any) -> Any:
+        with claimed(checkpoint):
+            return fit(*args, checkpoint=checkpoint, **more)
+
+    return cast(F, run)
 
 
 def _difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -127,7 +127,10 @@ def _iterate(
 ) -> Result:
     clock = _Clock()
     history = History()
-    state = solver.init(problem, start, seed)
+    try:
+        state = solver.init(problem, start, seed)
+    except np.linalg.LinAlgError as reason:
+        raise InputError(f"The fit cannot start ({reason}); {_ADVICE[Status.DIVERGED]}.") from None
     best = _Best(state)
     iteration = 0
     if checkpoint is not None and checkpoint.exists():
@@ -142,7 +145,7 @@ def _iterate(
         while iteration < stopping.max_iter:
             try:
                 following = solver.step(problem, state)
-            except FloatingPointError:
+            except (FloatingPointError, np.linalg.LinAlgError):
                 following = None
             iteration += 1
             if following is None or not (np.isfinite(following.objective) and following.factors.is_finite()):

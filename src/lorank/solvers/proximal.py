@@ -192,8 +192,11 @@ def swept(
 def _weight_of_threshold(regularizer: Spectral, threshold: float) -> float:
     """The lam under which the regularizer's threshold is this, to a hundredth; it grows with lam."""
     low = high = float(regularizer.lam)
-    while 4 * high < np.inf and replace(regularizer, lam=high).threshold(1.0) < threshold:
-        low, high = high, 4 * high
+    factor, steps = 4.0, 0
+    while factor * high < np.inf and replace(regularizer, lam=high).threshold(1.0) < threshold:
+        low, high = high, factor * high
+        steps += 1
+        factor = factor if steps < 16 else min(factor**2, 1e60)  # from 1e-300 it is a long way by fours
     for _ in range(BISECTIONS):
         if high <= 1.01 * low:
             break

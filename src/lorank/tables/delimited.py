@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import open_input
+from lorank.files import on_disk, open_input
 
 # Text that means "not known" where a number belongs.
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
@@ -70,22 +70,24 @@ class DelimitedFile:
 
         with self._opened(advance) as file:
             try:
-                for batch in arrow.open_csv(
+                with arrow.open_csv(
                     file,
                     arrow.ReadOptions(
                         block_size=BLOCK,
                         skip_rows=self.skip,
                         column_names=[str(i) for i in range(len(self.columns))],
-                        use_threads=odd_row is None,  # rows are numbered only when they are read in turn
+                        # Rows are numbered only when they are read in turn; and a small file needs no threads.
+                        use_threads=odd_row is None and not is_small(self.path),
                     ),
                     arrow.ParseOptions(
                         delimiter=self._parsed, newlines_in_values=True, invalid_row_handler=odd_row and decide
                     ),
                     arrow.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=list(MISSING)),
-                ):
-                    if any(pa.types.is_integer(column.type) and column.null_count for column in batch.columns):
-                        self.explain(types, odd_row)
-                    yield batch
+                ) as batches:
+                    for batch in batches:
+                        if any(pa.types.is_integer(column.type) and column.null_count for column in batch.columns):
+                            self.explain(types, odd_row)
+                        yield batch
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):
                     self.explain(types, odd_row)
@@ -154,6 +156,12 @@ class DelimitedFile:
         with open_input(self.path, advance, self.member) as file:
             stream: Any = io.BufferedReader(_Stream(file, self.delimiter.encode()), BLOCK)
             yield stream
+
+
+def is_small(path: Path) -> bool:
+    """Whether a file is smaller than a block. Threads of Arrow that are there when a short program ends abort it."""
+    copy = on_disk(path)
+    return copy.is_file() and copy.stat().st_size < BLOCK
 
 
 def _parsed(delimiter: str) -> str:

@@ -178,6 +178,8 @@ def choose_columns(
 ) -> tuple[str, str, str | None] | None:
     """The columns of a long table, of which the third is None where there are but two; None for a wide one."""
     named = [name for name in (row, col, value) if name is not None]
+    for name in columns if len(columns) == 3 else named:
+        position_of(name, columns, path)  # refuses a name that is there twice, too
     for name in named:
         position_of(name, columns, path)
     if len(columns) == 2 and value is None and named != [row]:

@@ -15,15 +15,23 @@ from lorank.tables import parquet
 Append = Callable[[Mapping[str, Any]], None]
 
 
-def write(path: str | Path, columns: Mapping[str, Any]) -> None:
-    """Write columns of equal length (arrays, or lists) as a table."""
-    with appending(Path(path)) as append:
+# What a spreadsheet takes for the start of a formula.
+FORMULA = "^[=+\\-@\t\r]"
+
+
+def write(path: str | Path, columns: Mapping[str, Any], *, for_spreadsheets: bool = False) -> None:
+    """Write columns of equal length (arrays, or lists) as a table; see `appending`."""
+    with appending(Path(path), for_spreadsheets) as append:
         append(columns)
 
 
 @contextmanager
-def appending(path: Path) -> Iterator[Append]:
-    """A function that adds lines to a table, for tables that are larger than memory."""
+def appending(path: Path, for_spreadsheets: bool = False) -> Iterator[Append]:
+    """A function that adds lines to a table, for tables that are larger than memory.
+
+    Text is written as it is. In a csv file for spreadsheets, text that one of them would run as a formula (=1+1) gets
+    an apostrophe in front, so that it is shown and not run; a program that reads the file gets the apostrophe too.
+    """
     import pyarrow as pa
     from pyarrow import csv
     from pyarrow import parquet as pq
@@ -42,10 +50,23 @@ def appending(path: Path) -> Iterator[Append]:
                 sink.write_table(table)
                 return
             sink = opened.enter_context(open(beside, "wb")) if first else sink
+            table = _harmless(table) if for_spreadsheets else table
             delimiter = "\t" if suffix == ".tsv" else ","
             csv.write_csv(table, sink, csv.WriteOptions(include_header=first, delimiter=delimiter, **_quoting(table)))
 
         yield append
+
+
+def _harmless(table: Any) -> Any:
+    """The same table with an apostrophe in front of text that begins as formulas do."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for at, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            texts = pc.replace_substring_regex(table.column(at), FORMULA, "'\\0")
+            table = table.set_column(at, field, texts)
+    return table
 
 
 def _quoting(table: Any) -> dict[str, str]:

@@ -42,7 +42,7 @@ _COMMON = ("lam", "rank", "theta", "biases")
 
 def setting_of(parameters: Mapping[str, Any]) -> Setting:
     """What a model is fitted with, from the parameters of a trial."""
-    common = {name: parameters[name] for name in (*_COMMON, "feature_ridge") if name in parameters}
+    common = {name: parameters[name] for name in (*_COMMON, "feature_ridge", "noise") if name in parameters}
     own = {name: value for name, value in parameters.items() if name not in (*common, CANDIDATE)}
     return Setting(**common, parameters=tuple(own.items()))
 

@@ -144,6 +144,7 @@ class WarmPath:
         if space.features:
             given["feature_ridge"] = RIDGE
         best = self.walk({**given, **{name: values[0] for name, values in space.searched.items()}})
+        best = self.less_noise(best, offsets)
         begin("rank")
         if space.rank is None:
             for factor in (2.0, 0.5):
@@ -156,6 +157,7 @@ class WarmPath:
             best = self.below_gap(best)
         elif self.first_rank != space.rank:
             best = self.around(self.at_rank(best, space.rank))
+        best = self.less_noise(best, offsets)
         begin("features")
         if space.features:
             best = self.features(best)
@@ -257,6 +259,19 @@ class WarmPath:
         fit = self.around(self.at_rank(best, rank), best, tuple(narrowed(part, rank) for part in best.starts))
         # Of two that are as good, the smaller one.
         return best if _beats(best, fit) else fit
+
+    def less_noise(self, best: Fitted, offsets: Fitted | None) -> Fitted:
+        """The ridges of biases by the noise that this fit leaves, where that is far less than offsets alone leave.
+
+        A ridge is the variance of the noise by that of the offsets. By offsets alone all that is of low rank is noise,
+        and ridges that are too large would leave the offsets to the factors.
+        """
+        if offsets is None or not best.parameters["biases"] or not offsets.error > 0:
+            return best
+        noise = (best.error / offsets.error) ** 2
+        if not noise < 0.5 * best.parameters.get("noise", 1.0):
+            return best
+        return self.best_of(best, [{**best.parameters, "noise": noise}])
 
     def features(self, best: Fitted) -> Fitted:
         """The ridge of the features up, or else down, while that helps."""
