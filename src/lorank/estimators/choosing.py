@@ -71,7 +71,8 @@ def tune(
         some = choice.thinned(parts, seed) if len(options) > 1 else parts
         kinds: list[choice.Kind] = []
         for name, option in options.items():
-            kind, whole = _kind(name, option, some, seed, not kinds), f"{name}{ALL_ROWS}"
+            kind = _kind(name, option, some, seed, not kinds, brief=some is not parts)
+            whole = f"{name}{ALL_ROWS}"
             if some is not parts and kind.tuned:
                 kind = replace(kind, whole=_kind(whole, option, parts, seed, first=False))
             kinds.append(kind)
@@ -132,7 +133,9 @@ def _name(option: Parameters) -> str:
     return " + ".join(parts)
 
 
-def _kind(name: str, option: Parameters, parts: tuple[Part, ...], seed: int, first: bool) -> choice.Kind:
+def _kind(
+    name: str, option: Parameters, parts: tuple[Part, ...], seed: int, first: bool, brief: bool = False
+) -> choice.Kind:
     """A candidate as the search takes it; offsets alone are tried with the first one."""
     method, solver, loss = registry.find(option.method), running.build_solver(option), losses.find(option.loss)
     parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
@@ -167,7 +170,7 @@ def _kind(name: str, option: Parameters, parts: tuple[Part, ...], seed: int, fir
         paths.append(path.WarmPath(space, train, search))
         # Without biases, a fit that has them is no place to begin: another lam and rank suit it.
         unlike = best is not None and space.biases is not None and best.parameters["biases"] != space.biases
-        return paths[-1].run() if best is None or unlike else paths[-1].run_from(best)
+        return paths[-1].run() if best is None or unlike else paths[-1].run_from(best, brief)
 
     return choice.Kind(name, HeldOutJudge(build, solver, parts, seed), walk, 17 if first else 6, tuned=True)
 

@@ -174,13 +174,18 @@ class WarmPath:
         # Whatever is chosen is better than offsets alone by more than noise.
         return offsets if offsets is not None and best.error > (1 - PAYS) * offsets.error else best
 
-    def run_from(self, known: Fitted) -> Fitted:
-        """The same from the best fit of a simpler kind: its theta and biases, its rank or more, lam near its."""
+    def run_from(self, known: Fitted, brief: bool = False) -> Fitted:
+        """The same from the best fit of a simpler kind: its theta and biases, its rank or more, lam near its.
+
+        If `brief`, lam alone: enough to compare kinds on a part of the data.
+        """
         begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
         begin("walk")
         if self.space.features:
             given.setdefault("feature_ridge", RIDGE)
         best = self.around({**given, "rank": max(known.parameters["rank"], self.first_rank)})
+        if brief:
+            return best
         begin("rank")
         if self.space.rank is None:
             best = self.climb(best, 2.0)
