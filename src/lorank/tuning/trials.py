@@ -133,7 +133,8 @@ class Trials(Sequence[Trial]):
         for trial in self:
             groups.setdefault(trial.name, []).append(trial)
         best = {
-            name: min(trials, key=lambda t: (not t.chosen, not t.reason, t.error)) for name, trials in groups.items()
+            name: min(trials, key=lambda t: (not t.chosen, " than " not in t.reason, t.error))
+            for name, trials in groups.items()
         }
         return Table(
             [
