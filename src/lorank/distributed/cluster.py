@@ -70,7 +70,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
-    with temporary_folder("lorank-ray", parent) as folder:
+    with temporary_folder("lorank-ray", parent) as folder, _on_loopback():
         try:
             ray.init(
                 address="local",
@@ -112,7 +112,7 @@ def check_listeners() -> None:
             if not (getattr(place, "ipv4_mapped", None) or place).is_loopback:
                 raise InputError(
                     f"Ray's {process.name()} listens at {open_to}:{one.laddr.port}, where other machines reach it; "
-                    "import lorank before ray, or give the address of a cluster that you trust."
+                    "start Ray yourself, or give the address of a cluster that you trust."
                 )
 
 
@@ -134,6 +134,22 @@ def _prepare_environment() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if "RAY_AUTH_MODE" not in os.environ:
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Ray listens on the loopback for the time of the block, also if it was imported before the environment said so.
+
+    There is no public switch for that. Whether it worked is looked up (`check_listeners`).
+    """
+    from ray._private import ray_constants
+
+    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 @contextmanager

@@ -38,6 +38,7 @@ class FitProgress:
         self.bar = ProgressBar("Fitting") if bar is None else bar
         self.began = time.monotonic()
         self.iterations = 0
+        self.searched = 0.0
         self.before = self.widest = math.nan
 
     def trial(self, done: int, expected: int) -> None:
@@ -46,7 +47,8 @@ class FitProgress:
         share = done / expected
         if self.model.max_seconds is not None:  # of which the search may take a half
             share = max(share, (time.monotonic() - self.began) / (self.model.max_seconds / 2))
-        self.bar.to(min(share, 1.0), 1.0, f"Choosing parameters, trial {done} of about {expected}")
+        self.searched = min(max(share, self.searched), 1.0)  # more trials may turn up; a bar does not go back
+        self.bar.to(self.searched, 1.0, f"Choosing parameters, trial {done} of about {expected}")
 
     def __call__(self, progress: Progress) -> None:
         """Called after each iteration of the fit."""

@@ -58,6 +58,10 @@ class ShardedArray:
     def __len__(self) -> int:
         return int(self.ends[-1])
 
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self.ends) - 1):
+            yield from self.shard(number)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype)
 
@@ -76,6 +80,8 @@ class ShardedArray:
                 first += 1
             return runs[0] if len(runs) == 1 else np.concatenate(runs)
         positions = np.asarray(key)
+        if positions.size and not 0 <= positions.min() <= positions.max() < len(self):
+            raise IndexError(f"There are {len(self)} lines, from 0 on.")
         if positions.ndim == 0:
             return self[positions.reshape(1)][0]
         parts = [(chosen, self._convert(self._read(number)[at])) for number, chosen, at in self.by_shard(positions)]
@@ -191,6 +197,10 @@ class UnknownValues:
         raise InputError(
             "This folder of shards keeps which entries were seen and not their values; fit the data again to have both."
         )
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self.ends) - 1):
+            yield from self.shard(number)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self[:]

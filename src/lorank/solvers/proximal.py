@@ -42,8 +42,6 @@ from lorank.types import Array
 COARSE, FINE = 1e-2, 1e-7
 # Passes of the power method: from a warm subspace one is enough, and a step that raises F is repeated with more.
 PASSES = {COARSE: 1, FINE: 20}
-# Bisections, in the geometric mean, of an interval of ratio 4 until its ratio is under 1.01.
-BISECTIONS = 8
 # The least ridge of a sweep, as a part of the regularizer's threshold.
 HOLD = 0.1
 # Halvings of the weight on the way down to its value: a threshold of 1e-12 of the strongest direction shrinks nothing.
@@ -197,9 +195,7 @@ def _weight_of_threshold(regularizer: Spectral, threshold: float) -> float:
         low, high = high, factor * high
         steps += 1
         factor = factor if steps < 16 else min(factor**2, 1e60)  # from 1e-300 it is a long way by fours
-    for _ in range(BISECTIONS):
-        if high <= 1.01 * low:
-            break
+    while high > 1.01 * low:
         # In units of a power of two, so that neither the product nor its root is rounded otherwise or underflows.
         unit = 2.0 ** (math.frexp(high)[1] - 1)
         middle = math.sqrt((low / unit) * (high / unit)) * unit
