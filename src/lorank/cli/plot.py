@@ -31,7 +31,7 @@ def plot(
     from lorank.files import kind_of, replacing
     from lorank.plots import draw_model
 
-    if kind_of(model) in NETCDF:
+    if not model.is_dir() and kind_of(model) in NETCDF:
         _draw_maps(model, output or Path("map.png"), variable, time)
         return
     output = output or Path("model.png")
