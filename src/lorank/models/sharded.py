@@ -198,9 +198,5 @@ class UnknownValues:
             "This folder of shards keeps which entries were seen and not their values; fit the data again to have both."
         )
 
-    def __iter__(self) -> Iterator[Any]:
-        for number in range(len(self.ends) - 1):
-            yield from self.shard(number)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self[:]
