@@ -19,6 +19,8 @@ from scipy.special import gammaln
 from lorank.types import Array
 
 LEAST, MIDDLE, WIDTH = 2.0, np.log(8.0), 1.5
+# nu stays so far above LEAST: next to it their difference would be rounded to 0, which has no logarithm.
+ABOVE = 1e-9
 
 
 def draw_weights(loss: Array, counts: Array, alpha: float, nu: float, rng: np.random.Generator) -> tuple[Array, float]:
@@ -35,7 +37,8 @@ def draw_weights(loss: Array, counts: Array, alpha: float, nu: float, rng: np.ra
         value = times @ gammaln(h + levels) + half.size * (h * np.log(h) - gammaln(h))
         return float(value - (h + half) @ np.log(h + energy) - ((t - MIDDLE) / WIDTH) ** 2 / 2)
 
-    nu = LEAST + float(np.exp(slice_sample(np.log(nu - LEAST), density, rng)))
+    start = np.log(max(nu - LEAST, ABOVE))
+    nu = LEAST + max(float(np.exp(slice_sample(start, density, rng))), ABOVE)
     return rng.gamma(nu / 2 + half) / (nu / 2 + energy), nu
 
 
