@@ -26,7 +26,7 @@ def errors(records, titles):
             lines.append(f"| {title} | {error} | {len(done)} | {seconds:.2g} | {cpu:.2g} |")
         elif found:
             lines.append(f"| {title} | did not run: {found[0]['failed']} | | | |")
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 2 else "Not measured yet."
 
 
 def ratios(records, titles):

@@ -134,3 +134,10 @@ def test_quiet_prints_answers_and_errors_only(run, model, tmp_path):
 def test_every_command_has_an_example(run):
     for command in app.registered_commands:
         assert "Example: lorank" in command.callback.__doc__ or command.callback.__name__ == "version"
+
+
+def test_what_was_tried_is_a_table_on_lines_of_its_own(run, model):
+    code, _, err = run("fit", "ratings.csv", "-o", "tuned.lorank", "--effort", "fast", "--max-seconds", "5")
+    assert code == 0, err
+    assert "\\n" not in err
+    assert any(line.startswith("offsets alone") for line in err.splitlines())

@@ -44,7 +44,8 @@ def tried(model: Any, as_json: bool) -> dict[str, Any]:
     kinds = Trials.from_rows(model.trials).candidates
     if as_json or not kinds.rows:
         return {"candidates": list(kinds.rows)} if kinds.rows else {}
-    say(str(kinds))
+    for line in str(kinds).splitlines():  # a line at a time: `say` spells out line ends, which ids may hold
+        say(line)
     return {}
 
 
