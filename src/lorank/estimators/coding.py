@@ -41,6 +41,11 @@ class Coding:
         self.width = int(ends[-1])
 
     @property
+    def owners(self) -> Array:
+        """Which column of the table each column of the codes belongs to (width,)."""
+        return np.repeat(np.arange(len(self.codes)), [code.width for code in self.codes])
+
+    @property
     def loss(self) -> Loss:
         """Of an entry of the codes: the squared one if all columns have it."""
         terms = [term for code in self.codes for term in code.terms()]
