@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import claim, replacing
+from lorank.files import claim, refuse, replacing
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -135,6 +135,7 @@ def claimed(path: str | Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
+    refuse(path, "A checkpoint")
     path = Path(path)
     with claim(path.with_name(f".{path.name}.lock"), f"The checkpoint {path}"):
         yield
