@@ -14,13 +14,14 @@ import numpy as np
 from lorank import registry
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
+from lorank.distributed.nodes import check_nodes
 from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.prepare import Prepared, prepare
 from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, LocalEngine
 from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
-from lorank.files import refuse
+from lorank.files import refuse, url_of
 from lorank.linalg.factors import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.models import Model, shards
@@ -107,6 +108,7 @@ def fit(
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
                 check_cluster((0, 0), entries, rank, dtype, workers, threads)
+                check_nodes([path for path in files if url_of(path) is None], str(own))
             prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
             m, n = prepared.shape
             if not 1 <= rank <= min(m, n):
