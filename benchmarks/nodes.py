@@ -1,7 +1,7 @@
 """A Ray cluster of three nodes on one machine, each in a network namespace behind a link of 1 Gbit/s: the bytes on each
 link beside the prediction, and a node that goes down in the middle of a sweep.
 
-sudo python benchmarks/nodes.py [--entries 2000000] [--sweeps 6] [--lose] [--rate 1gbit]
+sudo python benchmarks/nodes.py [--entries 2000000] [--sweeps 6] [--rate 1gbit] [--lose]
 
 Needs root, iproute2 and Ray. The nodes are joined by a bridge in a fourth namespace; nothing of it is connected to the
 machine's own network, and at the end, whatever it is, the processes and namespaces are removed. Each node has its own
@@ -217,6 +217,7 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=6)
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--lose", action="store_true", help="the last node goes down in the middle of the third sweep")
+    parser.add_argument("--private", action="store_true", help="a work folder that only the first node sees: refused")
     given = parser.parse_args()
     if os.geteuid() or shutil.which("ip") is None or shutil.which("tc") is None:
         raise SystemExit("Network namespaces need root and iproute2.")
@@ -224,6 +225,9 @@ def main() -> None:
         folder, work = Path(shared) / "data", Path(shared) / "work"
         shape = make(folder, given.entries)
         work.mkdir()
+        if given.private:
+            work = nodes.home / "work"
+            nodes.start(0, "mkdir", str(work)).wait()
         about = {"folder": str(folder), "work": str(work), "address": f"{nodes.address(0)}:{PORT}", "nodes": NODES}
         about |= {"rank": given.rank, "sweeps": given.sweeps}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
