@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 import lorank
 from lorank import InputError
+from lorank.files import sha256_of_arrays
 from lorank.losses import Huber
 from lorank.models import model_file as models
 from lorank.registry import CATALOGUE, find
@@ -257,7 +258,7 @@ def rewritten(path, change):
     arrays, about = models._read(path)
     change(arrays, about)
     text = json.dumps(about)
-    header = {"format": "lorank 2", "checksum": models._checksum(arrays, text), "model": text}
+    header = {"format": "lorank 2", "checksum": sha256_of_arrays(arrays, text), "model": text}
     path.write_bytes(safetensors.numpy.save(arrays, metadata=header))
 
 
@@ -292,6 +293,7 @@ def _set(where, name, value):
         _set("about", "objects", {"row_side": {"kind": "graph", "weight": 1.0}}),
         _set("about", "objects", {"evil": {"kind": "graph", "weight": 1.0}}),
         _set("about", "trials", [1]),
+        _set("about", "range", [1.0]),
     ],
 )
 def test_a_hostile_file_is_refused(fitted, tmp_path, change):
