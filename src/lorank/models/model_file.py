@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError, one_line
-from lorank.files import check_exists, replacing, sha256_of_arrays
+from lorank.files import check_exists, on_disk, reading_once, replacing, sha256_of_arrays
 from lorank.linalg import Factors
 from lorank.models.contents import Contents
 from lorank.models.description import current, describe, fields_of, outcome_of
@@ -102,7 +102,7 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 
     check_exists(path)
     try:
-        with safe_open(path, framework="numpy") as file:
+        with reading_once(), safe_open(on_disk(path), framework="numpy") as file:
             header = file.metadata() or {}
             written = header.get("format", "")
             if not written.startswith("lorank "):

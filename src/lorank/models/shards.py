@@ -65,7 +65,7 @@ def write(
     if seen is None and data and model.observations is not None:
         lines = model.observations.by_row
         seen = lambda: _blocks(lines, shard)  # noqa: E731
-    with replacing_folder(folder, check_target) as beside:
+    with replacing_folder(folder, check_target, MANIFEST) as beside:
         arrays: dict[str, Array] = {}
         manifest = describe(model, arrays)
         for name, array in arrays.items():

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from lorank.errors import InputError, one_line
-from lorank.files import claim, replacing, sha256_of_arrays
+from lorank.files import claim, refuse, replacing, sha256_of_arrays
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,6 +144,7 @@ def claimed(path: str | Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
+    refuse(path, "A checkpoint")
     path = Path(path)
     with claim(path.with_name(f".{path.name}.lock"), f"The checkpoint {path}"):
         yield
