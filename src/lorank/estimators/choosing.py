@@ -141,9 +141,9 @@ def _kind(
     parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
     parts = parts if first else choice.enough(parts)
     train = parts[0][0]
-    # Neither graphs nor kernels go with biases.
+    # The sampler draws no biases beside graphs and kernels.
     known = [one for side in sides_of(option, train) for one in several(side)]
-    if option.biases == AUTO and not all(isinstance(one, Features) for one in known):
+    if option.biases == AUTO and method.samples and not all(isinstance(one, Features) for one in known):
         option = replace(option, biases=False)
     # What does not depend on the setting is found once for each part.
     found: dict[int, tuple[Any, Any]] = {}
