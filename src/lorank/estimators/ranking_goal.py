@@ -28,7 +28,7 @@ from lorank.observations import Observations, observe
 from lorank.observations.splits import hold_out_of_rows
 from lorank.problems import Problem
 from lorank.solvers import Callback, Result
-from lorank.tuning.ranking import RankingSpace, judged_rows, noise_level, setting_of_ranking, tune_ranking
+from lorank.tuning.ranking import RankingSpace, judged_rows, setting_of_ranking, tune_ranking
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
@@ -88,11 +88,7 @@ def fit(
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2
     with one_blas_thread():
         found = tune_ranking(_space(asked), problem, solver, train, held_out, seed, k, metric, seconds, on_trial)
-    parameters = found.parameters
-    if asked.lam == AUTO:
-        # Noise grows with the entries that there are.
-        parameters["lam"] *= noise_level(observations) / noise_level(train)
-    setting = running.for_data(asked, observations, setting_of_ranking(parameters, everything))
+    setting = running.for_data(asked, observations, setting_of_ranking(found.parameters, everything))
     fits = [
         running.solve(asked, observations, setting, None, None, callbacks, seed=seed + more)
         for more in range(asked.n_fits)
@@ -150,4 +146,5 @@ def _space(asked: Parameters) -> RankingSpace:
         unobserved_value=float(asked.unobserved_value),
         frequency_power=power,
         biases=asked.biases is True,
+        effort=asked.effort,
     )
