@@ -124,11 +124,11 @@ class ListJudge:
         return float(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]).mean())
 
 
-def judged_rows(wanted: Observations, seed: int) -> Array:
-    """Rows that have something to find, at most ROWS of them, at random."""
+def judged_rows(wanted: Observations, seed: int, most: int = ROWS) -> Array:
+    """Rows that have something to find, at most so many of them, at random."""
     rows = np.flatnonzero(np.diff(wanted.by_row.pointers))
-    if rows.size > ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, ROWS, replace=False))
+    if rows.size > most:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     return rows
 
 
