@@ -73,7 +73,7 @@ def stations(monkeypatch):
 
 
 def run(dataset, entry):
-    return run_cell(Cell("climate", dataset, entry, 0, Budget(trials=12, search_seconds=60)), None)
+    return run_cell(Cell("climate", dataset, entry, 0, Budget(trials=24)), None)
 
 
 def test_rows_of_every_kind(stations):
