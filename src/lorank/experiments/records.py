@@ -71,7 +71,7 @@ def matching(rows: Mapping[str, Row], suites: Sequence[Suite]) -> dict[str, Row]
     """
     seeds = 1 + max((row["seed"] for row in rows.values()), default=0)
     current = {cell.key: fingerprint(cell) for suite in suites for cell in suite.cells(seeds)}
-    return {key: row for key, row in rows.items() if row["fingerprint"] == current.get(key)}
+    return {key: row for key, row in rows.items() if row.get("fingerprint") == current.get(key)}
 
 
 class Records:
