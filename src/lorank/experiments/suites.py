@@ -166,7 +166,7 @@ FULL: Mapping[str, Suite] = {
     )
 }
 
-_QUICK_BUDGET = Budget(trials=6, cell_seconds=20)
+_QUICK_BUDGET = Budget(trials=6, cell_seconds=120)
 QUICK: Mapping[str, Suite] = {
     suite.name: suite
     for suite in (
