@@ -117,8 +117,8 @@ DATA = {
 class Bench:
     """Runs fits in a process of their own, lorank in this interpreter's environment and peers in theirs."""
 
-    def __init__(self, peers_python, folder):
-        self.peers_python, self.folder = peers_python, folder
+    def __init__(self, peers_python, folder, limit=LIMIT):
+        self.peers_python, self.folder, self.limit = peers_python, folder, limit
 
     def run(self, library, settings, data, threads, tuning=False, repeats=1):
         """An answer for each setting that ran, and why the next one did not."""
@@ -134,12 +134,12 @@ class Bench:
         command = [python, "-W", "ignore", str(HERE / "peer_fits.py"), str(self.folder / "job.json")]
         failed = None
         try:
-            done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=LIMIT)
+            done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=self.limit)
             if done.returncode:
                 lines = (done.stderr or done.stdout).strip().splitlines() or [f"ended with code {done.returncode}"]
                 failed = lines[-1][:200]
         except subprocess.TimeoutExpired:
-            failed = f"not done after {LIMIT} s"
+            failed = f"not done after {self.limit} s"
         answers = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         return [answer for answer in answers if np.isfinite(answer["error"])], failed
 
