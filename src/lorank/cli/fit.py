@@ -250,7 +250,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 def _errors(model: Model) -> dict[str, float]:
     held_out = model.held_out_error()
     if model.setting.grades is not None and held_out is not None:
-        say(f"Lists were the goal (--goal ranking). {model.result.message}")
+        say(f"Lists were the goal (--goal ranking). {model.remark_on_lists()}")
         return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
     errors = {"training_rmse": model.training_error}
     if held_out is not None:

@@ -64,6 +64,9 @@ def recommend(
         for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance, **filters):
             append(list_columns(fitted, ranking))
             lines += ranking.rows.size
+    remark = fitted.remark_on_lists()
+    if remark and fitted.setting.grades is None:
+        say(remark)
     if not lines:
         say("Every column was seen in these rows, or left out; nothing is left to recommend.")
 

@@ -1,6 +1,6 @@
 """Files: read once, written whole or not at all, claimed by one process; checksums, and the cache folder."""
 
-from lorank.files.checksums import crc32, sha256
+from lorank.files.checksums import crc32, sha256, sha256_of_arrays
 from lorank.files.locking import Claim, claim, try_claim
 from lorank.files.places import cache_folder, size_of
 from lorank.files.reading import check_exists, is_stream, kind_of, on_disk, open_input, reading_once
@@ -25,6 +25,7 @@ __all__ = [
     "replacing_folder",
     "reserve",
     "sha256",
+    "sha256_of_arrays",
     "size_of",
     "try_claim",
     "url_of",

@@ -37,6 +37,8 @@ def serve(service: Service, host: str = "127.0.0.1", port: int = 8000, workers: 
     """Answer until it is interrupted. Workers that die are started again."""
     try:
         import uvicorn
+
+        from lorank.serving.patience import PatientProtocol
     except ImportError:
         raise ImportError("Serving needs starlette and uvicorn: pip install 'lorank[serve]'.") from None
     with tempfile.TemporaryDirectory(prefix="lorank-serve-") as folder:
@@ -48,6 +50,7 @@ def serve(service: Service, host: str = "127.0.0.1", port: int = 8000, workers: 
         uvicorn.run(
             "lorank.serving.app:from_environment",
             factory=True,
+            http=PatientProtocol,
             host=host,
             port=port,
             workers=workers,

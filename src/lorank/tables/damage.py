@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import struct
 import tokenize
 import zipfile
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.files import url_of
 from lorank.files.reading import DAMAGED
 from lorank.files.remote import refused
@@ -27,6 +28,7 @@ ERRORS = (
     ArithmeticError,
     OSError,
     SyntaxError,
+    csv.Error,
     RecursionError,
     struct.error,
     zlib.error,
@@ -50,8 +52,3 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         if isinstance(error, OSError) and (url := url_of(path)) is not None:
             raise refused(url, "read", error) from None
         raise InputError(f"{path} is damaged or not {what} ({one_line(error)}).") from None
-
-
-def one_line(error: Exception) -> str:
-    """The first words of an error, or its name where it says nothing."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
