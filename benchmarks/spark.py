@@ -7,7 +7,8 @@ Both read the training file, fit, and predict the pairs of the test file, in a p
 regularizer is chosen for each at the smallest size, by the error on a tenth of the training file; entries in a row and
 in a column are as many at all sizes. Spark runs its ALS for 10 iterations, its default. lorank, on all entries in
 memory and on a folder out of core, stops by its own rule. Memory is the largest PSS over all processes of a run,
-sampled four times a second; the heap of Spark's Java machine is limited (--heap), and it takes what it is given.
+sampled four times a second; the heap of Spark's Java machine is limited (--heap), and it takes what it is given. Where
+others use the machine, wall seconds say little; CPU seconds over all processes of a run, start included, say more.
 """
 
 import argparse
@@ -18,13 +19,14 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 RANK = 10
 NAMES = ("user", "item", "rating")
-STRENGTHS = {"spark": [0.003, 0.01, 0.03, 0.1], "lorank": [3.0, 10.0, 30.0, 100.0]}
+STRENGTHS = {"spark": [0.001, 0.003, 0.01], "lorank": [0.3, 1.0, 3.0]}
 
 
 def make(folder: Path, entries: int, seed: int = 0) -> None:
@@ -107,6 +109,19 @@ def with_lorank(train: str, test: str, strength: float, backend: str) -> dict[st
     return {"fit": fitted, "rmse": (total / count) ** 0.5}
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process and all below it that are alive."""
+    import psutil  # which Spark's environment need not have
+
+    total = 0.0
+    with suppress(psutil.Error):
+        for process in (whole := psutil.Process(pid), *whole.children(recursive=True)):
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system
+    return total
+
+
 def run(given: argparse.Namespace, who: str, folder: Path, names: tuple[str, str], strength: float) -> dict[str, float]:
     """One run in a process of its own: seconds of the fit and of everything, the largest PSS, the error."""
     from folder import memory
@@ -122,7 +137,7 @@ def run(given: argparse.Namespace, who: str, folder: Path, names: tuple[str, str
         "--heap",
         given.heap,
     ]
-    began, peak = time.perf_counter(), 0
+    began, peak, cpu = time.perf_counter(), 0, 0.0
     with tempfile.TemporaryFile() as said:
         quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, env=quiet)
@@ -130,7 +145,7 @@ def run(given: argparse.Namespace, who: str, folder: Path, names: tuple[str, str
         reader = threading.Thread(target=lambda: output.append(process.stdout.read()))
         reader.start()
         while process.poll() is None:
-            peak = max(peak, memory(process.pid))
+            peak, cpu = max(peak, memory(process.pid)), max(cpu, cpu_seconds(process.pid))
             if time.perf_counter() - began > given.limit:
                 process.kill()
             time.sleep(0.25)
@@ -139,7 +154,7 @@ def run(given: argparse.Namespace, who: str, folder: Path, names: tuple[str, str
         if process.returncode:
             return {"failed": process.returncode, "said": said.read()[-300:].decode(errors="replace")}
     answer = json.loads(output[0].splitlines()[-1])
-    return {**answer, "seconds": time.perf_counter() - began, "gib": peak / 2**30}
+    return {**answer, "seconds": time.perf_counter() - began, "cpu": cpu, "gib": peak / 2**30}
 
 
 def main() -> None:
@@ -159,7 +174,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=given.folder) as work:
         best: dict[str, float] = {}
-        print("entries who strength fit_s all_s peak_GiB rmse", flush=True)
+        print("entries who strength fit_s all_s cpu_s peak_GiB rmse", flush=True)
         for entries in sorted(map(int, given.entries)):
             folder = Path(work) / str(entries)
             make(folder, entries)
@@ -174,7 +189,8 @@ def main() -> None:
                 if "failed" in found:
                     print(entries, who, strength, found, flush=True)
                     continue
-                figures = f"{found['fit']:.1f} {found['seconds']:.1f} {found['gib']:.2f} {found['rmse']:.4f}"
+                times = " ".join(f"{found[name]:.1f}" for name in ("fit", "seconds", "cpu"))
+                figures = f"{times} {found['gib']:.2f} {found['rmse']:.4f}"
                 print(f"{entries} {who.replace(' ', '-')} {strength} {figures}", flush=True)
 
 
