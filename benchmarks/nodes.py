@@ -8,7 +8,8 @@ machine's own network, and at the end, whatever it is, the processes and namespa
 folder for Ray; other files are shared, as the work folder of a fit must be. The driver is on the first node.
 
 Prints lines of JSON. "bytes": what each node received and sent over its link in a sweep, and what the factors' sizes
-predict (docs/explanation/distributed.md). "same": whether the bits are those of a fit out of core in one process.
+predict (docs/explanation/distributed.md); Ray may have a node that has a factor already pass it on to another. "same":
+whether the bits are those of a fit out of core in one process.
 """
 
 import argparse

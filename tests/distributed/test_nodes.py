@@ -11,6 +11,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "nodes.py"
@@ -46,12 +47,10 @@ def test_the_bytes_on_each_link_are_those_predicted():
     sweeps = lines[:-1]
     assert len(sweeps) == 4
     assert all(sum(line["workers"]) == 3 for line in sweeps)
-    for node in range(3):
-        for way in range(2):
-            found = sum(line["bytes"][node][way] for line in sweeps)
-            expected = sum(line["predicted"][node][way] for line in sweeps)
-            if expected:  # a node without workers is sent nothing but signs of life
-                assert found == pytest.approx(expected, rel=0.1), (node, way)
+    found, expected = (np.sum([line[name] for line in sweeps], axis=0) for name in ("bytes", "predicted"))
+    # What each node receives; who sends it is Ray's choice: a node that has a factor already may pass it on.
+    np.testing.assert_allclose(found[:, 0], expected[:, 0], rtol=0.1)
+    assert found[:, 1].sum() == pytest.approx(expected[:, 1].sum(), rel=0.1)
 
 
 def test_a_node_that_goes_down_changes_no_bit():
