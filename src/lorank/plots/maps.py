@@ -104,6 +104,8 @@ def draw_map(field: FilledField, time: str | int | None = None) -> Figure:
     """The picture of one time; see `map`."""
     t = field.position(time)
     drawn, panels = figure(1 if field.errors is None else 2, 6.0, 4.6)
+    # Maps have a shape of their own: colour bars and labels go where it leaves room.
+    drawn.set_layout_engine("compressed")
     low, high = _limits(field.values)
     measured = field.measured[t]
     _draw(
@@ -222,7 +224,7 @@ def _draw(
         shown: Any = panel.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", rasterized=True, **style)
         panel.set_facecolor("0.88")
         if measured.any() and not measured.all():
-            panel.contour(x, y, measured.astype(float), levels=[0.5], colors="k", linewidths=0.4)
+            panel.contour(x, y, measured.astype(float), levels=[0.5], colors="w", linewidths=0.7, linestyles="dashed")
     else:
         size = float(np.clip(4000 / max(len(x), 1), 6, 40))
         panel.scatter(
@@ -244,7 +246,7 @@ def _draw(
     panel.set_aspect(1 / max(float(np.cos(np.radians(np.nanmean(y)))), 0.1))
     panel.set_title(title, fontsize=9)
     panel.set(xlabel="longitude", ylabel="latitude")
-    panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both")
+    panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both" if limits[0] else "max")
 
 
 def _draw_coast(panel: Axes, from_zero: bool) -> None:
