@@ -246,6 +246,8 @@ def _draw(
     panel.set_aspect(1 / max(float(np.cos(np.radians(np.nanmean(y)))), 0.1))
     panel.set_title(title, fontsize=9)
     panel.set(xlabel="longitude", ylabel="latitude")
+    # As many ticks at any size: the layout is made before the map has its shape.
+    panel.locator_params(nbins=6)
     panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both" if limits[0] else "max")
 
 
