@@ -50,7 +50,7 @@ from lorank.cli.options import (
 )
 from lorank.cli.terminal import answer, noting_interrupts, say, tried
 from lorank.errors import InputError
-from lorank.files import size_of
+from lorank.files import refuse, size_of, url_of
 from lorank.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ def fit(
         "dtype": "float32" if float32 else "float64",
         "goal": goal,
     }
-    saved = checkpoint or Path(f"{output}.checkpoint")
+    # A model in a store leaves its checkpoint here: that is changed in place.
+    saved = checkpoint or Path(f"{output if url_of(output) is None else output.name}.checkpoint")
+    refuse(saved, "A checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
     from lorank.estimators import MatrixCompletion
@@ -238,7 +240,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 
     (m, n), result = model.shape, model.result
     return {
-        "model": str(output),
+        "model": url_of(output) or str(output),
         "bytes": size_of(output),
         "rows": m,
         "columns": n,

@@ -269,21 +269,22 @@ class MatrixCompletion(ModelEstimator):
         saved = running.checkpoint_of(asked, checkpoint, observations, held_out)
         calibration, trials, lists = None, Trials([]), {}
         factors = None if start is None else contents_of(start).result.summary
-        if asked.any_method and held_out is None and observations.nnz < 2:
-            # One entry: nothing can be held out, and nothing but an offset can be learnt.
+        if asked.any_method and held_out is None and observations.nnz < 2:  # nothing but an offset can be learnt
             asked, setting = asked.chosen({}), Setting(1.0, 0, None, True)
         elif asked.automatic:
             parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
             asked, tuned = choosing.tune(asked, parts, seed, saved, on_trial)
             train, part = parts[0]
-            setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
+            setting, trials = setting_of(tuned.parameters), tuned.trials
+            factors = tuned.result.factors.astype(self.dtype)
             samples = running.build_solver(asked).samples
             lists = ranking_goal.lists_of_values(factors, train, part, seed)
             if held_out is None and (tuned.interrupted or not samples):
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
-                return self._finish(asked, train, setting, tuned.result, calibration, trials, lists)
+                stopped = replace(tuned.result, factors=factors)
+                return self._finish(asked, train, setting, stopped, calibration, trials, lists)
             if samples:  # a chain starts anew, and knows its own intervals
                 factors = None
             elif len(parts) > 1:

@@ -160,7 +160,8 @@ class Model(Contents):
             rows, cols = (at if ids is None else ids.values[at] for at, ids in places)
             predicted = self._entries(*self._positions(rows, cols, unseen))
         weights = () if observations.weights is None else (observations.weights,)
-        return -self.loss.error(predicted, self.loss.prepare(observations.values), *weights)
+        loss = self.loss.at(observations.rows, observations.cols)
+        return -loss.error(predicted, self.loss.prepare(observations.values), *weights)
 
     def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
         """Write the model, whole or not at all; `lorank.load` reads it. What was at `path` stays if that fails.
@@ -294,9 +295,9 @@ class Model(Contents):
         return predicted
 
     def _bounds(self, predicted: Array, left: Array, right: Array, level: float) -> tuple[Array, Array]:
-        if "loss" not in self.lost and isinstance(self.loss, losses.Logistic):
+        if "loss" not in self.lost and isinstance(self.loss, losses.Likelihood):
             raise InputError(
-                "There are no intervals for classes: the logistic loss predicts their probability already."
+                "There are no intervals for classes and counts: these losses predict their probability already."
             )
         known = self.predictor if isinstance(self.predictor, LevelPredictor) else self.posterior
         return intervals.bounds(predicted, left, right, level, known, self.calibration)
