@@ -30,7 +30,7 @@ from lorank.estimators.sides import sides_of, weighted_graphs
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.side_information import Features, GraphLaplacian
+from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import several
 from lorank.solvers import Checkpoint
 from lorank.tuning import choice, path
@@ -111,10 +111,22 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
                     except InputError as error:
                         refused = refused or error
                         continue
-                    found[_name(option) + (f" + graph, weight {weight:g}" if weight else "")] = option
+                    name = _name(option) + (f" + graph, weight {weight:g}" if weight else "")
+                    found |= _with_level(name, option)
     if not found:
         raise refused or InputError("Nothing can be fitted with these parameters.")
     return found
+
+
+def _with_level(name: str, option: Parameters) -> dict[str, Parameters]:
+    """The option; where graphs or kernels tie lines, without biases, and with those that are fitted first."""
+    known = [*several(option.row_side), *several(option.col_side)]
+    if option.biases != AUTO or not any(isinstance(one, (GraphLaplacian, KernelPrior)) for one in known):
+        return {name: option}
+    # The sampler draws no biases beside graphs and kernels.
+    sampler = registry.find(option.method).samples
+    found = {name: replace(option, biases=False)}
+    return found if sampler else found | {f"{name}, level first": replace(option, biases=True)}
 
 
 def _graph_weights(asked: Parameters, method: Any) -> Sequence[float | None]:
@@ -152,10 +164,7 @@ def _kind(
     parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
     parts = parts if first else choice.enough(parts)
     train = parts[0][0]
-    # Neither graphs nor kernels go with biases.
     known = [one for side in sides_of(option, train) for one in several(side)]
-    if option.biases == AUTO and not all(isinstance(one, Features) for one in known):
-        option = replace(option, biases=False)
     # What does not depend on the setting is found once for each part.
     found: dict[int, tuple[Any, Any]] = {}
 

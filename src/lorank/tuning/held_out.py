@@ -132,7 +132,7 @@ class HeldOutJudge:
 
 def losses_at(predicted: Array, loss: Loss, held_out: Observations) -> Array:
     """Losses of predictions of held-out entries, times their weights."""
-    return weighted(loss.each(predicted, held_out.values), held_out)
+    return weighted(loss.at(held_out.rows, held_out.cols).each(predicted, held_out.values), held_out)
 
 
 def weighted(losses: Array, held_out: Observations) -> Array:
