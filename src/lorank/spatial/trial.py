@@ -53,9 +53,13 @@ class Trial:
         differences.
         """
         here = np.ix_(self.rows, self.times)
-        y = self.misses(model, parameters, self.rows, self.times, workers) + self._inward[here]
-        miss = outward(y, self._variance[here], self.separation.name) - self.values[here]
-        whole = self.held.whole[here]
+        short = self.misses(model, parameters, self.rows, self.times, workers)
+        whole, variance = self.held.whole[here], self._variance[here]
+        for mask in (whole, self.held.gaps[here]):
+            # How large errors are is known up to a factor; see `cell_errors`.
+            if mask.any():
+                variance[mask] *= np.mean(short[mask] ** 2) / max(float(np.mean(variance[mask])), 1e-300)
+        miss = outward(short + self._inward[here], variance, self.separation.name) - self.values[here]
         count = np.maximum(whole.sum(axis=1), 1)
         miss = miss - np.where(whole, (np.where(whole, miss, 0.0).sum(axis=1) / count)[:, None], 0.0)
         return self.held.error(miss**2, whole, self.held.gaps[here])
