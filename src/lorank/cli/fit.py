@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of
+from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of, times_of
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
 from lorank.cli.options import (
     AddressOption,
@@ -42,6 +42,7 @@ from lorank.cli.options import (
     ThreadsOption,
     ValueOption,
     WeightOption,
+    WhenOption,
     WorkersOption,
     WorkFolderOption,
     check_command,
@@ -49,7 +50,7 @@ from lorank.cli.options import (
 )
 from lorank.cli.terminal import answer, noting_interrupts, say, tried
 from lorank.errors import InputError
-from lorank.files import size_of
+from lorank.files import refuse, size_of, url_of
 from lorank.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def fit(
     col: ColOption = None,
     value: ValueOption = None,
     weight: WeightOption = None,
+    time: WhenOption = None,
     goal: GoalOption = "auto",
     method: MethodOption = "auto",
     assignments: SetOption = None,
@@ -154,7 +156,9 @@ def fit(
         "dtype": "float32" if float32 else "float64",
         "goal": goal,
     }
-    saved = checkpoint or Path(f"{output}.checkpoint")
+    # A model in a store leaves its checkpoint here: that is changed in place.
+    saved = checkpoint or Path(f"{output if url_of(output) is None else output.name}.checkpoint")
+    refuse(saved, "A checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
     from lorank.estimators import MatrixCompletion
@@ -188,7 +192,10 @@ def fit(
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
     habits = habits_of(encoding, decimal, na, comment)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet, weight)
+    observations, columns = read_table(
+        table, row, col, value, delimiter, header, duplicates, habits, sheet, weight, time
+    )
+    times = times_of(table, columns, time, delimiter, header, habits, sheet)
     if goal == "auto" and columns is not None and len(columns) == 2:
         model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
@@ -197,7 +204,8 @@ def fit(
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
         follow = FitProgress(model, bar, lambda: _say_resumed(resumed))
         try:
-            model.fit(observations, validation=held_out, callbacks=[follow], checkpoint=saved, on_trial=follow.trial)
+            told: dict[str, Any] = {"callbacks": [follow], "checkpoint": saved, "on_trial": follow.trial}
+            model.fit(observations, validation=held_out, times=times, **told)
         except KeyboardInterrupt:
             interrupted.append(True)
     if interrupted:
@@ -232,7 +240,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 
     (m, n), result = model.shape, model.result
     return {
-        "model": str(output),
+        "model": url_of(output) or str(output),
         "bytes": size_of(output),
         "rows": m,
         "columns": n,
@@ -248,7 +256,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 def _errors(model: Model) -> dict[str, float]:
     held_out = model.held_out_error()
     if model.setting.grades is not None and held_out is not None:
-        say(f"Lists were the goal (--goal ranking). {model.result.message}")
+        say(f"Lists were the goal (--goal ranking). {model.remark_on_lists()}")
         return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
     errors = {"training_rmse": model.training_error}
     if held_out is not None:

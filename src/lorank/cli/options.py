@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.errors import InputError
-from lorank.files import check_writable
+from lorank.files import check_writable, is_folder
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
@@ -26,6 +26,13 @@ ColOption = Annotated[str | None, typer.Option("--col", help="Column that holds 
 ValueOption = Annotated[str | None, typer.Option("--value", help="Column that holds the values.")]
 WeightOption = Annotated[
     str | None, typer.Option("--weight", help="Column that holds the weights: an entry of weight 2 counts twice.")
+]
+WhenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="For lists: column of times (numbers or dates); what came last in each row is held out to choose by.",
+    ),
 ]
 GoalOption = Annotated[
     str,
@@ -185,7 +192,7 @@ class Backend:
         if backend not in ("local", "ray"):
             raise typer.BadParameter(f"give local or ray, not {backend!r}.", param_hint="--backend")
         on_ray = backend == "ray"
-        in_parts = out_of_core or table.is_dir() or (on_ray and table.suffix.lower() in (".parquet", ".pq"))
+        in_parts = out_of_core or is_folder(table) or (on_ray and table.suffix.lower() in (".parquet", ".pq"))
         if on_ray and out_of_core:
             raise typer.BadParameter("give either --out-of-core or --backend ray.")
         if not on_ray and (workers is not None or address is not None):

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.feather as feather
 
+from lorank import kernels
+from lorank.distributed.ids import Positions, Tally, as_array, id_file, number_ids, write_table
 from lorank.distributed.parts import Part, PartFile, cut
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS
 from lorank.errors import InputError
 from lorank.files import replacing
 from lorank.observations import Lines
 from lorank.observations.checks import check_lines
-from lorank.observations.identifiers import Identifiers, text_array
+from lorank.observations.identifiers import Identifiers
 from lorank.tables import parquet
 from lorank.types import Array
 
@@ -66,11 +66,19 @@ class Plan:
     seed: int
 
     @property
-    def record(self) -> np.dtype[Any]:
-        """An entry on its way: line and other side's position, and the value."""
+    def index(self) -> str:
+        """The type of a position."""
         largest = max(int(ends[-1]) for ends in self.cuts.values())
-        index = "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
-        return np.dtype([("line", index), ("other", index), ("value", self.dtype)])
+        return "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
+
+    def record(self, size: int) -> np.dtype[Any]:
+        """An entry on its way: its line within the part, the other side's position, and the value, in `size` bytes.
+
+        It is as short as it can be: preparation takes as long as the disk needs to write these.
+        """
+        longest = max(int(np.diff(ends).max()) for ends in self.cuts.values())
+        line = "<u2" if longest <= 1 << 16 else self.index
+        return np.dtype([("line", line), ("other", self.index), ("value", f"<f{size}")])
 
 
 def prepare(
@@ -80,7 +88,7 @@ def prepare(
     run(scan, [(path, columns, str(folder), number) for number, path in enumerate(files)])
     ids, cuts = {}, {}
     for side in (ROWS, COLS):
-        ids[side], counts = _number(folder, side, len(files))
+        ids[side], counts = number_ids(folder, side, len(files))
         if not len(counts) or not counts.sum():
             raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
         cuts[side] = cut(counts)
@@ -94,79 +102,45 @@ def prepare(
         sides[side] = [Part(lo, hi, part.entries, part) for lo, hi, part in zip(ends, ends[1:], made)]
         for path in _spilled(plan, side, batched):
             os.unlink(path)
-    return Prepared(sides, Identifiers(_array(ids[ROWS])), Identifiers(_array(ids[COLS])))
+    return Prepared(sides, Identifiers(as_array(ids[ROWS])), Identifiers(as_array(ids[COLS])))
 
 
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:
     """Distinct ids of one file and how many known values each has."""
-    tables: dict[str, list[pa.Table]] = {ROWS: [], COLS: []}
+    tallies = {ROWS: Tally(), COLS: Tally()}
     for rows, cols, values in parquet.batches(path, *columns, BATCH):
-        known = pa.array(~np.isnan(values))
-        for side, ids in ((ROWS, rows), (COLS, cols)):
-            seen = pc.value_counts(ids.filter(known))
-            tables[side].append(pa.table({"id": seen.field(0), "count": seen.field(1)}))
-            if len(seen) == 0 or pc.sum(known).as_py() < len(ids):
-                # An id whose values are all missing is still a line of the matrix.
-                every = pc.unique(ids)
-                tables[side].append(pa.table({"id": every, "count": pa.array(np.zeros(len(every), np.int64))}))
-            if len(tables[side]) > 16:
-                tables[side] = [_summed(tables[side])]
-    for side, found in tables.items():
-        if found:
-            _write_table(_summed(found), _id_file(folder, side, number))
-
-
-def _summed(tables: list[pa.Table]) -> pa.Table:
-    total = pa.concat_tables(tables).group_by("id").aggregate([("count", "sum")])
-    return pa.table({"id": total["id"].combine_chunks(), "count": total["count_sum"].combine_chunks()})
-
-
-def _number(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
-    """The sorted ids of all files, and the entries of each; with the position of each file's ids among them."""
-    paths = [path for number in range(files) if os.path.exists(path := _id_file(folder, side, number))]
-    ids: Any = None
-    for path in paths:
-        new = _one(feather.read_table(path)["id"])
-        if ids is not None and new.type != ids.type:
-            raise InputError(f"The {side} have ids of different types in different files: {ids.type} and {new.type}.")
-        ids = new if ids is None else _one(pc.unique(pa.chunked_array([ids, new])))
-    if ids is None:
-        return pa.array([]), np.zeros(0, np.int64)
-    ids = ids.take(pc.sort_indices(ids))
-    counts = np.zeros(len(ids), np.int64)
-    for path in paths:
-        table = feather.read_table(path)
-        position = positions(_one(table["id"]), ids)
-        counts[position] += table["count"].to_numpy()
-        _write_table(pa.table({"id": table["id"], "position": position}), path)
-    _write_table(pa.table({"id": ids}), _id_file(folder, side, -1))
-    return ids, counts
+        tallies[ROWS].add(rows, values)
+        tallies[COLS].add(cols, values)
+    for side, tally in tallies.items():
+        if (found := tally.table()) is not None:
+            write_table(found, id_file(folder, side, number))
 
 
 def spill(path: str, plan: Plan, number: int) -> int:
     """Write one file's entries, each batch sorted by part behind a table of where the parts begin; gives the number of
     batches."""
     written = 0
-    tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
-    names = {side: _one(table["id"]) for side, table in tables.items()}
-    numbers = {side: table["position"].to_numpy() for side, table in tables.items()}
+    found = {side: Positions(id_file(plan.folder, side, number), plan.cuts[side]) for side in (ROWS, COLS)}
     for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
-        known = ~np.isnan(values)
-        i = numbers[ROWS][positions(rows, names[ROWS])][known]
-        j = numbers[COLS][positions(cols, names[COLS])][known]
-        values = values[known]
-        held = drawn(i, j, plan.held_out, plan.seed)
-        for side, line, other, chosen in ((ROWS, i, j, ~held), (COLS, j, i, ~held), (HELD_OUT, i, j, held)):
+        (i, row_part), (j, col_part) = found[ROWS].of(rows, path), found[COLS].of(cols, path)
+        known, held = ~np.isnan(values), drawn(i, j, plan.held_out, plan.seed)
+        short = values.astype(np.float32)
+        size = 4 if plan.dtype == "<f4" or bool((short == values)[known].all()) else 8
+        kind = plan.record(size)
+        for side, line, other, part, chosen in (
+            (ROWS, i, j, row_part, known & ~held),
+            (COLS, j, i, col_part, known & ~held),
+            (HELD_OUT, i, j, row_part, known & held),
+        ):
             if side == HELD_OUT and not plan.held_out:
                 continue
-            part = np.searchsorted(plan.cuts[side], line[chosen], side="right") - 1
-            order = np.argsort(part, kind="stable")
-            records = np.empty(order.size, plan.record)
-            records["line"], records["other"] = line[chosen][order], other[chosen][order]
-            records["value"] = values[chosen][order]
+            records = np.empty(np.count_nonzero(chosen), kind)
+            starts = np.zeros(plan.cuts[side].size, np.int64)
+            fields = (records[name] for name in ("line", "other", "value"))
+            kernels.deal(part, chosen, line, other, values, plan.cuts[side], starts, *fields)
             target = _spill_file(plan, side, number, batch)
             with replacing(target, sync=False) as beside, open(beside, "wb") as file:
-                np.searchsorted(part[order], np.arange(plan.cuts[side].size)).astype("<i8").tofile(file)
+                np.append(size, starts).astype("<i8").tofile(file)
                 records.tofile(file)
         written = batch + 1
     return written
@@ -194,17 +168,27 @@ def _spilled(plan: Plan, side: str, counts: Sequence[int]) -> list[str]:
 
 
 def _piece(path: str, number: int, plan: Plan, side: str) -> Array:
-    """One part's entries of one batch."""
-    ends = np.fromfile(path, "<i8", 2, offset=8 * number).tolist()
-    kind, head = plan.record, 8 * plan.cuts[side].size
-    start, stop = ends if len(ends) == 2 else (0, -1)
-    whole = 0 <= start <= stop and head + stop * kind.itemsize <= os.path.getsize(path)
-    records = np.fromfile(path, kind, stop - start, offset=head + start * kind.itemsize) if whole else None
+    """One part's entries of one batch. The file begins with the bytes of a value and where the parts begin."""
+    head, records = 8 + 8 * plan.cuts[side].size, None
+    with open(path, "rb") as file:
+        size = np.fromfile(file, "<i8", 1).tolist()
+        file.seek(8 + 8 * number)
+        ends = np.fromfile(file, "<i8", 2).tolist()
+        if size in ([4], [8]) and len(ends) == 2:
+            kind, (start, stop) = plan.record(*size), ends
+            if 0 <= start <= stop and head + stop * kind.itemsize <= os.path.getsize(path):
+                file.seek(head + start * kind.itemsize)
+                records = np.fromfile(file, kind, stop - start)
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
     lo, hi = plan.cuts[side][number : number + 2]
-    if records is None or not (_inside(records["line"], lo, hi) and _inside(records["other"], 0, width)):
+    if records is None or not (_inside(records["line"], 0, hi - lo) and _inside(records["other"], 0, width)):
         raise InputError(f"The spilled batch {path} is damaged; fit again.")
     return records
+
+
+def _joined(pieces: Sequence[Array], name: str, kind: str) -> Array:
+    """One field of all pieces."""
+    return np.concatenate([np.empty(0, kind), *(piece[name] for piece in pieces)], dtype=kind, casting="same_kind")
 
 
 def _inside(positions: Array, lo: int, hi: int) -> bool:
@@ -217,47 +201,23 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
         found = [_piece(path, number, plan, side) for path in _spilled(plan, side, counts)]
     except OSError as error:
         raise InputError(f"The spilled batch {error.filename} is gone from the work folder; fit again.") from None
-    records = np.concatenate(found) if found else np.empty(0, plan.record)
     lo, hi = int(plan.cuts[side][number]), int(plan.cuts[side][number + 1])
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
-    cells = (records["line"].astype(np.int64) - lo) * width + records["other"]
-    order = np.argsort(cells)
-    twice = np.flatnonzero(np.diff(cells[order]) == 0)
-    if twice.size:
-        entry = records[order[twice[0]]]
-        pair = [entry["other"], entry["line"]] if side == COLS else [entry["line"], entry["other"]]
+    kinds = {"line": plan.index, "other": plan.index, "value": plan.dtype}
+    line, other, value = (_joined(found, name, kind) for name, kind in kinds.items())
+    found.clear()
+    line, other, value = kernels.radix_sort(line, other, value, width)
+    pointers, indices, values = np.zeros(hi - lo + 1, np.int64), np.empty_like(other), np.empty_like(value)
+    kernels.compress(line, other, value, pointers, indices, values)
+    twice = kernels.first_duplicate(pointers, indices)
+    if twice >= 0:
+        at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1
+        pair = (int(indices[twice]), at) if side == COLS else (at, int(indices[twice]))
         names = [
-            feather.read_table(_id_file(plan.folder, which, -1))["id"][int(at)].as_py()
+            feather.read_table(id_file(plan.folder, which, -1))["id"][at].as_py()
             for which, at in zip((ROWS, COLS), pair)
         ]
         raise InputError(f"The entry ({names[0]}, {names[1]}) is given more than once; keep one value for each pair.")
-    pointers = np.zeros(hi - lo + 1, np.int64)
-    np.cumsum(np.bincount(records["line"] - lo, minlength=hi - lo), out=pointers[1:])
-    lines = Lines(pointers, records["other"][order], records["value"][order])
+    lines = Lines(pointers, indices, values)
     check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
     return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines)
-
-
-def _id_file(folder: str | Path, side: str, number: int) -> str:
-    return f"{folder}/ids-{side}-{'all' if number < 0 else number}.feather"
-
-
-def _write_table(table: pa.Table, path: str) -> None:
-    with replacing(path, sync=False) as beside:
-        feather.write_feather(table, beside, compression="uncompressed")
-
-
-def positions(ids: pa.Array, known: pa.Array) -> Array:
-    """Position of each id among the known ones."""
-    return pc.index_in(ids, value_set=known).to_numpy(zero_copy_only=False)
-
-
-def _one(column: Any) -> pa.Array:
-    """A chunked column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _array(ids: pa.Array) -> Array:
-    values = ids.to_numpy(zero_copy_only=False)
-    text = values.dtype == object and pa.types.is_large_string(ids.type)
-    return text_array(values.tolist()) if text else values

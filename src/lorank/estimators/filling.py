@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import ndtri
-from sklearn.exceptions import ConvergenceWarning
 
 from lorank import registry
 from lorank.errors import InputError
-from lorank.estimators.coding import NODES, Coding
+from lorank.estimators.codes import NODES, Code, tempered
+from lorank.estimators.coding import Coding
 from lorank.estimators.columns import Column
 from lorank.estimators.completion import MatrixCompletion
 from lorank.kernels import Workers
@@ -26,14 +25,10 @@ from lorank.types import Array
 
 # The sampler's factors are at most so wide, where nothing is said.
 MOST_RANK = 30
-# Sweeps of a fit that is only compared with others.
-TRIAL_SWEEPS = 50
-# Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
-FOLDS = ((1_000, 5), (100_000, 3))
+# Strengths that are tried, each half of the one before.
+STRENGTHS = 12
 # Lower bound on the variance of a code's noise, of which the code has about 1.
 LEAST_NOISE = 1e-4
-# Column means are taken if a model is not better than them by this part of their error.
-LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,17 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """What held-out cells say of how sure a model may be.
+
+    The standard deviation of numbers is multiplied by `widening`, and chances of classes are raised to `exponent`.
+    """
+
+    widening: float = 1.0
+    exponent: float = 1.0
+
+
+@dataclass(frozen=True)
 class Filling:
     """How a model of the codes is fitted, and asked."""
 
@@ -76,15 +82,41 @@ class Filling:
         """Whether nothing about the model is given."""
         return self.rank in (AUTO, None) and self.lam == AUTO and self.theta is None
 
+    @property
+    def searches(self) -> bool:
+        """Whether the strength of a factored method is searched on cells, and not on single codes of them."""
+        return self.lam == AUTO and not self.method.samples and self.method.build_solver("auto").any_loss
+
     def ranks(self, width: int, rows: int) -> tuple[int | str, ...]:
-        """What is tried as rank: the one that is given, or for the sampler almost all columns, or half of them."""
-        if self.rank not in (AUTO, None) or not self.method.samples:
+        """What is tried as rank: the one that is given, almost all columns, half of them, and for lam a quarter."""
+        if self.rank not in (AUTO, None) or not (self.method.samples or self.searches):
             return (AUTO if self.rank is None else self.rank,)
         most = max(1, min(width - 1, rows - 1, MOST_RANK))
-        return tuple(dict.fromkeys((most, max(1, most // 2))))
+        parts = (most, most // 2) if self.method.samples else (most // 2, most, most // 4)
+        return tuple(dict.fromkeys(max(1, part) for part in parts))
 
-    def fit(self, codes: Array, weights: Array | None = None) -> MatrixCompletion:
-        """The model of a matrix of codes, NaN where a cell is missing; `weights` (rows,) say how much rows count."""
+    def strengths(self, coding: Coding, cells: Array) -> tuple[float | str, ...]:
+        """What is tried as lam: parts of the one at which nothing but zero is fitted."""
+        if not self.searches:
+            return (self.lam,)
+        codes, importance = coding.encode(cells), coding.importance
+        rows, cols = np.nonzero(~np.isnan(codes))
+        zero, values = np.zeros(rows.size), codes[rows, cols]
+        loss = coding.loss.at(rows, cols)
+        slopes = (loss.learnt(zero, values).at(rows, cols) if coding.loss.learns else loss).derivative(zero, values)
+        slopes = slopes if importance is None else slopes * importance[cols]
+        matrix = csr_array((slopes, (rows, cols)), codes.shape)
+        top = float(np.sqrt(np.linalg.eigvalsh((matrix.T @ matrix).toarray())[-1])) or 1.0
+        return tuple(top / 2.0**step for step in range(1, STRENGTHS + 1))
+
+    def thetas(self) -> tuple[float | str | None, ...]:
+        """What is tried as theta: a middle one, the method's own, and 0, which is safe where a loss has no minimum."""
+        known = self.method.parameters
+        return (0.5, None, 0.0) if self.searches and self.theta is None and "theta" in known else (self.theta,)
+
+    def fit(self, coding: Coding, cells: Array, weights: Array | None = None) -> MatrixCompletion:
+        """The model of the codes of these cells, NaN where one is missing; rows have these weights (rows,)."""
+        codes, importance = coding.encode(cells), coding.importance
         m, n = codes.shape
         rank: Any = self.ranks(n, m)[0]
         estimator = MatrixCompletion(
@@ -92,6 +124,7 @@ class Filling:
             rank=rank,
             lam=AUTO if self.lam == AUTO and not self.method.samples else 1.0 if self.lam == AUTO else self.lam,
             theta=self.theta,
+            loss=coding.loss,
             # What is missing more often in some rows than in others moves the means of what is there: the sampler
             # learns the offsets of columns with the rest.
             biases=self.method.samples,
@@ -100,41 +133,54 @@ class Filling:
             random_state=self.seed,
             n_jobs=self.n_jobs,
         )
-        each = None if weights is None else np.broadcast_to(weights[:, None], codes.shape)
+        if weights is None and importance is None:
+            return estimator.fit(codes)
+        each = np.outer(np.ones(m) if weights is None else weights, np.ones(n) if importance is None else importance)
         return estimator.fit(codes, sample_weight=each)
 
-    def expected(self, coding: Coding, model: MatrixCompletion, cells: Array) -> Array:
-        """What to fill in, at all cells that are missing (elsewhere anything)."""
+    def expected(self, coding: Coding, model: MatrixCompletion, cells: Array, fitted: bool = False) -> Array:
+        """What to fill in, at all cells that are missing (elsewhere anything); `fitted` if these are the fit's own."""
         codes = coding.encode(cells)
-        observations = Observations.from_dense(codes)
+        if model.model_.posterior is None and fitted:
+            mean = model.result_.factors.dense()
+            return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape))
         if model.model_.posterior is None:
-            mean = fold_in_rows(model.model_, observations).dense()
-            return coding.expected(mean, np.zeros(mean.shape))
-        mean, std = self._moments(self._folded(model, codes, apart=False), codes)
+            importance = coding.importance
+            weights = None if importance is None else np.broadcast_to(importance, codes.shape)
+            mean = fold_in_rows(model.model_, Observations.from_dense(codes, weights=weights)).dense()
+            return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape))
+        mean, std = self.moments(model, codes)
         return coding.expected(mean, std)
 
     def spread(
-        self, coding: Coding, model: MatrixCompletion, cells: Array, columns: Sequence[Column], level: float
+        self,
+        coding: Coding,
+        model: MatrixCompletion,
+        cells: Array,
+        columns: Sequence[Column],
+        level: float,
+        calibration: Calibration,
     ) -> Spread:
         """Standard deviations, intervals, and probabilities of the classes that are filled in."""
         codes = coding.encode(cells)
-        mean, std = self._moments(self._folded(model, codes, apart=False), codes)
+        mean, std = self.moments(model, codes)
         std_of, lower, upper, probability = (np.full(cells.shape, np.nan) for _ in range(4))
-        quantile = ndtri((1 + level) / 2)
         for j, (code, at) in enumerate(zip(coding.codes, coding.blocks)):
             gaps = np.isnan(cells[:, j])
             centre, off = mean[gaps, at], std[gaps, at]
             if columns[j].is_class:
-                chances = code.chances(centre, off)
+                chances = tempered(code.chances(centre, off), calibration.exponent)
                 filled = code.expected(centre, off).astype(np.int64)
-                probability[gaps, j] = np.asarray(chances)[np.arange(filled.size), filled]
+                probability[gaps, j] = chances[np.arange(filled.size), filled]
                 continue
-            ends = [code.number(centre + side * quantile * off) for side in (-1, 1)]
-            lower[gaps, j], upper[gaps, j] = (columns[j].cells(end) for end in ends)
+            off = calibration.widening * off
+            lower[gaps, j], upper[gaps, j] = interval(columns[j], code, centre, off, level)
             std_of[gaps, j] = np.std([code.number(centre + node * off) for node in NODES], axis=0)
         return Spread(std_of, lower, upper, probability, level)
 
-    def draws(self, coding: Coding, model: MatrixCompletion, cells: Array, n: int) -> Iterator[Array]:
+    def draws(
+        self, coding: Coding, model: MatrixCompletion, cells: Array, n: int, calibration: Calibration
+    ) -> Iterator[Array]:
         """n draws of all cells: of the factors of the columns, of those of each row, and of the noise."""
         codes = coding.encode(cells)
         posterior = self._folded(model, codes, apart=True)
@@ -143,7 +189,8 @@ class Filling:
         for number, s in enumerate(np.linspace(0, posterior.draws - 1, n).round().astype(np.int64)):
             rng = np.random.default_rng([self.seed, number])
             factors, rows, cols = posterior.draw(int(s))
-            yield coding.drawn(factors.dense().astype(np.float64), np.sqrt(np.outer(rows, cols)), rng)
+            noise = calibration.widening * np.sqrt(np.outer(rows, cols))
+            yield coding.drawn(factors.dense().astype(np.float64), noise, rng, calibration.exponent)
 
     def _folded(self, model: MatrixCompletion, codes: Array, apart: bool) -> Posterior:
         posterior = model.model_.posterior
@@ -154,8 +201,9 @@ class Filling:
         finally:
             workers.close()
 
-    def _moments(self, posterior: Posterior, codes: Array) -> tuple[Array, Array]:
+    def moments(self, model: MatrixCompletion, codes: Array) -> tuple[Array, Array]:
         """Means and standard deviations of missing codes, zero elsewhere."""
+        posterior = self._folded(model, codes, apart=False)
         rows, cols = np.nonzero(np.isnan(codes))
         mean, std = np.zeros(codes.shape), np.zeros(codes.shape)
         workers = Workers(self.n_jobs)
@@ -165,6 +213,13 @@ class Filling:
         finally:
             workers.close()
         return mean, std
+
+
+def interval(column: Column, code: Code, centre: Array, off: Array, level: float) -> tuple[Array, Array]:
+    """Between which numbers a code N(centre, off^2) lies with probability `level`."""
+    quantile = ndtri((1 + level) / 2)
+    low, high = (column.cells(code.number(centre + side * quantile * off)) for side in (-1, 1))
+    return low, high
 
 
 def column_centres(columns: Sequence[Column], cells: Array, weights: Array | None = None) -> Array:
@@ -182,78 +237,3 @@ def column_centres(columns: Sequence[Column], cells: Array, weights: Array | Non
         shares = np.bincount(seen.astype(np.int64), counts) / counts.sum()
         centres[j] = shares.argmax() if column.kind != "ordinal" else np.searchsorted(np.cumsum(shares), 0.5)
     return centres
-
-
-def cross_validated(
-    filling: Filling, columns: Sequence[Column], cells: Array, scales: Sequence[str], mean: bool
-) -> tuple[str, Filling, dict[str, float]]:
-    """The scale and rank that predict held-out cells best ("mean" for column means), and the errors of all.
-
-    The error of a column of numbers is the mean square, that of classes the share of wrong ones; each is divided by
-    the error of the column's centre, and the root of their mean over the held-out cells is taken. All candidates are
-    tried on the first fold, and the best two on the others.
-    """
-    if mean and min(cells.shape) < 2:  # one row, or one column, says nothing of another
-        return "mean", filling, {}
-    judge = _Judge(filling, columns, cells)
-    widest = Coding(columns, cells, scales[0]).width
-    ranks = filling.ranks(widest, len(cells))
-    errors = {(scale, rank): judge(0, scale, rank) for scale, rank in product(scales, ranks[:1])}
-    best = min(errors, key=lambda candidate: judge.mean(errors[candidate]))
-    errors |= {(best[0], rank): judge(0, best[0], rank) for rank in ranks[1:]}
-    finalists = sorted(errors, key=lambda candidate: judge.mean(errors[candidate]))[:2]
-    totals = {candidate: errors[candidate].copy() for candidate in finalists}
-    for fold in range(1, judge.folds):
-        for scale, rank in finalists:
-            totals[scale, rank] += judge(fold, scale, rank)
-    errors |= totals
-    parts = {f"{scale}, rank {rank}": judge.mean(errors[scale, rank]) for scale, rank in errors}
-    best = min(totals, key=lambda candidate: judge.mean(totals[candidate]))
-    if mean and not judge.mean(totals[best]) < 1 - LEAST_GAIN:
-        return "mean", filling, parts
-    return best[0], replace(filling, rank=best[1]), parts
-
-
-class _Judge:
-    """Errors of fits on cells that are held out, fold by fold."""
-
-    def __init__(self, filling: Filling, columns: Sequence[Column], cells: Array) -> None:
-        self.columns, self.cells = columns, cells
-        self.filling = replace(filling, max_iter=min(filling.max_iter, TRIAL_SWEEPS))
-        self.rows, self.cols = np.nonzero(~np.isnan(cells))
-        order = np.random.default_rng(filling.seed).permutation(self.rows.size)
-        folds = next((folds for most, folds in FOLDS if order.size <= most), 0)
-        self.parts = np.array_split(order, folds) if folds else [order[::10]]
-        self.folds = len(self.parts)
-
-    def __call__(self, fold: int, scale: str, rank: int | str) -> Array:
-        """Errors (columns, 2) of a fit and of column centres, with the sums of both."""
-        at = self.rows[self.parts[fold]], self.cols[self.parts[fold]]
-        train = self.cells.copy()
-        train[at] = np.nan
-        centres = np.broadcast_to(column_centres(self.columns, train), train.shape)
-        if np.isnan(train).all():
-            expected = centres
-        else:
-            coding = Coding(self.columns, train, scale)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                filling = replace(self.filling, rank=rank)
-                expected = filling.expected(coding, filling.fit(coding.encode(train)), train)
-        truth = self.cells[at]
-        return np.column_stack([_errors(self.columns, filled[at], truth, at[1]) for filled in (expected, centres)])
-
-    def mean(self, errors: Array) -> float:
-        """The error as a part of that of column centres; 1 if there is nothing to compare."""
-        compared = errors[:, 1] > 0
-        counts = np.bincount(self.cols, minlength=len(self.columns))[compared]
-        if not counts.size:
-            return 1.0
-        return float(np.sqrt(counts @ (errors[compared, 0] / errors[compared, 1]) / counts.sum()))
-
-
-def _errors(columns: Sequence[Column], filled: Array, truth: Array, cols: Array) -> Array:
-    """Sum of the errors of each column: squares, or wrong classes."""
-    is_class = np.array([column.is_class for column in columns])[cols]
-    errors = np.where(is_class, filled != truth, (filled - truth) ** 2)
-    return np.bincount(cols, errors, minlength=len(columns))

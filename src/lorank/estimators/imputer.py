@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from lorank.errors import InputError
 from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.filling import Filling, Spread, column_centres, cross_validated
+from lorank.estimators.filling import Calibration, Filling, Spread, column_centres
+from lorank.estimators.judging import calibrated, cross_validated
 from lorank.linalg.memory import check_memory
 from lorank.observations import dataframes as frames
 from lorank.observations.checks import unmasked
@@ -120,14 +122,16 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.indicated_ = np.flatnonzero(np.isnan(cells).any(axis=0)) if self.add_indicator else np.zeros(0, np.intp)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
-        scales = [self.scale] if self.scale != AUTO else ["scores", "standard"] if method.samples else ["standard"]
+        scales = [self.scale] if self.scale != AUTO else _scales(method)
         chosen = scales[0]
         self.errors_: dict[str, float] = {}
-        by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic and weights is None
-        if by_itself or len(scales) > 1:
-            chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, mean=by_itself)
+        by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic
+        if by_itself or len(scales) > 1 or filling.searches:
+            chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, by_itself, weights)
+        self.rank_ = filling.rank
+        self.calibration_: Calibration | None = None
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
-        self.model_ = filling.fit(self.coding_.encode(cells), weights) if chosen in SCALES else None
+        self.model_ = filling.fit(self.coding_, cells, weights) if chosen in SCALES else None
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
@@ -157,7 +161,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X is the table of fit if it is not given. Analyse each table, and put the answers together by `lorank.pool`.
         """
         X, cells, model = self._sampled(X, "draws")
-        return [self._out(X, cells, drawn) for drawn in self._filling().draws(self.coding_, model, cells, n)]
+        draws = self._filling().draws(self.coding_, model, cells, n, self._calibration())
+        return [self._out(X, cells, drawn) for drawn in draws]
 
     def spread(self, X: Any = None, level: float = 0.9) -> Spread:
         """How sure each filled cell is: its standard deviation, an interval, and for classes their probability.
@@ -167,7 +172,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not 0 < level < 1:
             raise InputError(f"level lies between 0 and 1; got {level!r}.")
         X, cells, model = self._sampled(X, "spread")
-        return self._filling().spread(self.coding_, model, cells, self._columns, level)
+        return self._filling().spread(self.coding_, model, cells, self._columns, level, self._calibration())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns, and of the indicators."""
@@ -191,6 +196,14 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+
+    def _calibration(self) -> Calibration:
+        """By cells of the table of fit that are held out; found out when it is asked for, and kept."""
+        if self.calibration_ is None:
+            filling = replace(self._filling(), rank=self.rank_)
+            cells = self.layout_.cells(self.table_)
+            self.calibration_ = calibrated(filling, self._columns, cells, self.coding_.scale)
+        return self.calibration_
 
     def _sampled(self, X: Any, what: str) -> tuple[Any, Array, MatrixCompletion]:
         check_is_fitted(self)
@@ -220,6 +233,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _scales(method: registry.Method) -> list[str]:
+    """Scales to compare: normal scores under the sampler, or a loss for each column where a solver takes any."""
+    if method.samples:
+        return ["scores", "standard"]
+    return ["losses" if method.build_solver("auto").any_loss else "standard"]
 
 
 def complete(X: Any, **params: Any) -> Any:

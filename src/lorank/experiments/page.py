@@ -53,9 +53,13 @@ def _items(sentences: Sequence[str]) -> str:
 
 
 def _links(section: Section) -> str:
-    tables = "".join(f'<li><a href="#{escape(table.name)}">{escape(table.title)}</a></li>' for table in section.tables)
-    below = f"<ul>{tables}</ul>" if tables else ""
-    return f'<li><a href="#{section.name}">{escape(section.title)}</a>{below}</li>'
+    """The section and its tables, those of a group on one line."""
+    groups: dict[str, list[str]] = {}
+    for table in section.tables:
+        group, _, label = table.title.partition(". ")
+        groups.setdefault(group, []).append(f'<a href="#{escape(table.name)}">{escape(label)}</a>')
+    below = "".join(f"<li>{escape(group)}: {'; '.join(links)}</li>" for group, links in groups.items())
+    return f'<li><a href="#{section.name}">{escape(section.title)}</a>{f"<ul>{below}</ul>" if below else ""}</li>'
 
 
 def _resource(name: str) -> str:
@@ -67,7 +71,7 @@ def _section(section: Section) -> str:
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
         + (f"<ul>{_items(section.readings)}</ul>" if section.readings else "")
         + (f'<div class="charts">{"".join(map(_chart, section.charts))}</div>' if section.charts else "")
-        + (f"<h3>Beside the paper</h3><ul>{_items(section.findings)}</ul>" if section.findings else "")
+        + (f"<ul>{_items(section.findings)}</ul>" if section.findings else "")
         + "".join(map(_table, section.tables))
         + "</section>"
     )
@@ -80,28 +84,25 @@ def _chart(chart: Chart) -> str:
     return f'<figure class="chart" data-chart="{name}"><figcaption>{title}</figcaption>{picture}</figure>'
 
 
-def _kind(column: str) -> str:
-    return ' class="note"' if column == NOTE else ""
-
-
 def _table(table: ResultTable) -> str:
     """A table whose columns the script sorts by, from the numbers behind its cells."""
-    table = table.without_empty_columns()
+    table = table.without(NOTE).without_empty_columns()
     head = "".join(
-        f'<th scope="col" aria-sort="none"{_kind(column)}><button type="button">{escape(column)}</button></th>'
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
         for column in table.columns
     )
     body = []
     for row in table.rows:
         cells = []
-        for index, (column, cell) in enumerate(row.items()):
+        for index, cell in enumerate(row.values()):
             value = "" if cell.value is None else f' data-value="{cell.value!r}"'
             text = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
-            cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}{_kind(column)}>{text}</td>")
+            cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}>{text}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
         '<p class="hint">This table scrolls sideways.</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{escape(table.name)}"><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        + (f'<ul class="notes">{_items(table.notes)}</ul>' if table.notes else "")
     )

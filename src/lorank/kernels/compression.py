@@ -21,6 +21,69 @@ def compress(major, minor, values, pointers, out_minor, out_values):
 
 
 @kernel
+def deal(part, chosen, line, other, values, cuts, starts, out_line, out_other, out_values):
+    """Sort the chosen entries stably by their part, in which lines are counted from cuts[part] on; starts (parts + 1,
+    zeros) become where each part begins."""
+    for t in range(part.size):
+        if chosen[t]:
+            starts[part[t] + 1] += 1
+    for p in range(starts.size - 1):
+        starts[p + 1] += starts[p]
+    place = starts[:-1].copy()
+    for t in range(part.size):
+        if chosen[t]:
+            at = place[part[t]]
+            place[part[t]] = at + 1
+            out_line[at] = line[t] - cuts[part[t]]
+            out_other[at] = other[t]
+            out_values[at] = values[t]
+
+
+@kernel
+def count_known(ids, values, lowest, counts):
+    """Add up how many known values each id has; counts[id - lowest] is -1 of an id that has not been seen at all."""
+    for t in range(ids.size):
+        at = ids[t] - lowest
+        if counts[at] < 0:
+            counts[at] = 0
+        if values[t] == values[t]:
+            counts[at] += 1
+
+
+# Digits of this many bits: so many places to write to at a time fit into the caches.
+DIGIT = 11
+
+
+@kernel
+def radix_sort(line, other, values, width):
+    """Entries sorted stably by `other`, within 0..width - 1: a counting sort for each digit, from the lowest up.
+
+    What is given is overwritten.
+    """
+    a, b, c = np.empty_like(line), np.empty_like(other), np.empty_like(values)
+    starts = np.empty((1 << DIGIT) + 1, np.int64)
+    shift = 0
+    while shift == 0 or (width - 1) >> shift > 0:
+        starts[:] = 0
+        for t in range(other.size):
+            starts[((other[t] >> shift) & ((1 << DIGIT) - 1)) + 1] += 1
+        for d in range(starts.size - 1):
+            starts[d + 1] += starts[d]
+        for t in range(other.size):
+            digit = (other[t] >> shift) & ((1 << DIGIT) - 1)
+            at = starts[digit]
+            starts[digit] = at + 1
+            a[at] = line[t]
+            b[at] = other[t]
+            c[at] = values[t]
+        line, a = a, line
+        other, b = b, other
+        values, c = c, values
+        shift += DIGIT
+    return line, other, values
+
+
+@kernel
 def count_if_sorted(major, minor, pointers):
     """Whether triplets are strictly ascending by (major, minor); if so, pointers (zeros) become the line starts."""
     for t in range(1, major.size):

@@ -10,7 +10,8 @@ deviation over n entries,
 
 one standard error. So what is chosen is never worse than what is simpler, offsets alone in the first place, by more
 than noise. The best of many trials on the held-out entries is better there than anywhere else, by about as much: one
-standard error. A kind of which nothing was tuned there (a sampler) need not be better by noise than one that was.
+standard error. A kind of which nothing was tuned there (a sampler) need not be better by noise than one that was;
+of offsets alone nothing was.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lorank.observations import Observations
+from lorank.observations.checks import extreme
 from lorank.problems import Problem
 from lorank.solvers import Posterior, Result, Solver, Status, Stopping, solve
-from lorank.tuning.held_out import Build, Part, losses_at, setting_of
+from lorank.tuning.held_out import Build, Part, losses_at, setting_of, weighted
 from lorank.tuning.search import FAILURES, Candidate, Found, Judgement, Search, SearchOver
 from lorank.tuning.trial_log import Fitted, TrialLog
 from lorank.tuning.trials import CANDIDATE, TrialStatus
@@ -38,8 +40,10 @@ STANDARD_ERRORS = 1.0
 
 # Held-out entries that are enough to compare kinds, and batches of draws that tell the Monte Carlo error of their mean.
 ENOUGH, BATCHES = 5000, 4
-# Training entries that are enough to compare kinds.
+# Training entries that are enough to compare kinds; trials on more of them are in single precision.
 LARGE = 300_000
+# Values with a standard deviation below this part of the largest one are not told apart well enough by that.
+DISTINCT = 1e-3
 # A difference below this part of the loss of the first and simplest trial is none: both have all there is to learn.
 RESOLUTION = 1e-6
 # How much time may be spent: what is tried beside the point estimate.
@@ -88,6 +92,17 @@ def thinned(parts: tuple[Part, ...], seed: int) -> tuple[Part, ...]:
     return tuple((seen.subset(rows[seen.rows]), unseen.subset(rows[unseen.rows])) for seen, unseen in parts[:1])
 
 
+def in_single_precision(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """In float32 where there are more than LARGE entries to train on: about twice as fast, and as good to choose by."""
+    values = parts[0][0].values
+    if values.size <= LARGE or float(values.std()) < DISTINCT * float(np.abs(values).max()):
+        return parts
+    with np.errstate(over="ignore"):
+        if extreme(values.astype(np.float32)) >= 0:
+            return parts
+    return tuple((seen.astype(np.float32), unseen.astype(np.float32)) for seen, unseen in parts)
+
+
 def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) -> Found:
     """The best fit of all kinds, tried in order; a later one takes the place of the best only if it is clearly better.
 
@@ -110,9 +125,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                     raise
                 return best
             if best is not None and math.isfinite(found.error):
-                gain, told = _difference(
-                    found, best, kind.tuned or not known[best.parameters[CANDIDATE]].tuned, log.trials[0].error ** 2
-                )
+                untuned = best.parameters.get("rank") == 0 or not known[best.parameters[CANDIDATE]].tuned
+                gain, told = _difference(found, best, kind.tuned or untuned, log.trials[0].error ** 2)
                 found = log.remark(found, told)
                 best = found if gain > 0 else best
             compared.append(found)
@@ -189,7 +203,7 @@ class SamplerJudge:
             except FAILURES as failure:
                 return Judgement(math.inf, None, TrialStatus.FAILED, f"{type(failure).__name__}: {failure}")
             assert result.posterior is not None
-            excess = monte_carlo_variance(result.posterior, held_out)
+            excess = weighted(monte_carlo_variance(result.posterior, held_out), held_out)
             predicted = result.posterior.predict(held_out.rows, held_out.cols)
             squares.append(losses_at(predicted, problem.pointwise, held_out))
             part = min(1.0, squares[-1].mean() / 2 / max(float(excess.mean()), 1e-300))
