@@ -290,7 +290,7 @@ class SpatialCompletion(BaseEstimator):
             if held is not None and rest is not None:
                 trial = Trial(rest.separate(name, separation.chosen), held, self.values_)
             if trial is not None and len(names) > 1:
-                error = trial.error(self._model(trial.separation), first, self._workers)
+                error = trial.typical_error(self._model(trial.separation), first, self._workers)
             if error < best:
                 best, self._separation, self._trial = error, separation, trial
                 self.parameters_, search = {"normalisation": name, **first}, {"normalisation": (name,), **candidates}
