@@ -5,6 +5,7 @@ import pytest
 
 import lorank
 from lorank.errors import InputError
+from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.regularizers import SchattenP
 
 
@@ -34,6 +35,17 @@ def test_what_fails_or_is_late_is_a_row_with_the_reason(small_problem):
     assert rows["nnfn"]["reason"] == ""
     late = lorank.compare(small_problem.train, ["nnfn"], budget=1e-9)
     assert late["reason"] == ["out of time after 1 of 32 trials"]
+
+
+def test_offsets_alone_are_a_row_of_their_own(small_problem):
+    """Rank 5 and no offsets: everything is better than they are, and their error is that of the values themselves."""
+    table = lorank.compare(small_problem.train, ["offsets", "nnfn"], ranks=(5,), trials=6, seed=0)
+    assert table["method"] == ["nnfn", "offsets"]
+    row = table.rows[1]
+    assert (row["rank"], row["trials"], row["parameters"], row["reason"]) == (0, 1, {}, "")
+    rest, tested = small_problem.train.split(0.2, 0)
+    found = empirical_bayes_offsets(rest.split(0.25, 0)[0]).predict(tested.rows, tested.cols)
+    assert row["error"] == pytest.approx(((found - tested.values) ** 2).mean() ** 0.5)
 
 
 def test_what_compare_refuses(small_problem):
