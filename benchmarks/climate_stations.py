@@ -19,7 +19,8 @@ import numpy as np
 from lorank.datasets import StationData, gas, mountain_stations, ushcn, ushcn_anomalies
 from lorank.spatial import SpatialCompletion
 
-STEP = 7
+# Months between those that are kriged and judged; of so many stations or more, fewer are.
+STEP, FEWER, MANY = 7, 21, 1000
 WEST = ("AZ", "CA", "CO", "ID", "MT", "NM", "NV", "OR", "UT", "WA", "WY")
 
 
@@ -176,7 +177,7 @@ def stations(folder: Path, seeds: int, cases: Sequence[str], methods: str, recor
     records.touch()
     for short in cases or CASES:
         title, data = CASES[short][0], CASES[short][1](folder)
-        times = np.arange(3, data.values.shape[1], STEP)
+        times = np.arange(3, data.values.shape[1], STEP if len(data.values) < MANY else FEWER)
         height = data.elevation is not None and bool(np.isfinite(data.elevation).all())
         names = [name for name in METHODS if height or not ("drift" in name or "elevation" in name)]
         found = {(r["method"], r["seed"]): r["row"] for r in read(records) if r["case"] == short}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg.blas import one_blas_thread
@@ -85,6 +86,10 @@ class Factors:
     def transposed(self) -> Factors:
         """The factors of X^T."""
         return replace(self, left=self.right, right=self.left)
+
+    def astype(self, dtype: npt.DTypeLike) -> Factors:
+        """The same factors in this precision."""
+        return replace(self, left=self.left.astype(dtype, copy=False), right=self.right.astype(dtype, copy=False))
 
     def predict(self, rows: Array, cols: Array, workers: kernels.Workers | None = None) -> Array:
         """Entries X[rows_t, cols_t], without forming X."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from lorank.kernels import Workers
+from lorank.losses.ordinal import Ordinal
 from lorank.losses.pointwise import Likelihood, Loss
 from lorank.types import Array
 
@@ -131,6 +132,19 @@ class _Placed(Likelihood):
         for index, kind in self._parts:
             out[index] = kind.losses(x[index], o[index]) / kind.curvature
         return out
+
+    def each(self, x: Array, o: Array) -> Array:
+        """Losses of entries that are held out; of a scale, which may have levels that are new, half the squares."""
+        out, x = np.empty(x.size), x + self.offsets
+        for index, kind in self._parts:
+            if isinstance(kind, Ordinal):
+                out[index] = kind.each(kind.predicted(x[index]), o[index]) / 2
+            else:
+                out[index] = kind.losses(x[index], o[index]) / kind.curvature
+        return out
+
+    def error(self, x: Array, o: Array, weights: Array | None = None) -> float:
+        return float(np.average(self.each(x, o), weights=weights))
 
     def derivative(self, x: Array, o: Array) -> Array:
         out, shifted = np.empty_like(x), x + self.offsets

@@ -67,11 +67,8 @@ class BaseProblem:
             features = features_of(side)
             if features is not None and features.size != size:
                 raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
-        if self.coupled and (self.biased or not self.squared):
-            raise InputError(
-                "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
-                "and season off the data first."
-            )
+        if self.coupled and not self.squared:
+            raise InputError("A graph or a kernel prior goes with the squared loss only; leave one of the two out.")
         if self.unobserved is not None:
             self.unobserved.check(self.observations)
             if self.coupled or not self.squared:

@@ -48,7 +48,7 @@ class SpatialCompletion(BaseEstimator):
     ----------
     normalisation : str
         What is taken away before the low-rank fit: "anomalies" (level, season, deviation of each place), "departures"
-        (the same, not divided by the deviation), "roots" (departures of square roots), "anomalies-trend",
+        (the same, not divided by the deviation), "roots" (anomalies of square roots), "anomalies-trend",
         "zscore-rows" and "centred-rows" (no season), "none", "zscore", "zscore-columns" (no level of places). "auto"
         chooses on held-out values between the first two, and roots if values are skewed and none is negative; without
         dates between the two without season.

@@ -29,7 +29,7 @@ PARTS = {
     "anomalies-trend": (True, True, True),
     "zscore-rows": (False, False, True),
     "centred-rows": (False, False, False),
-    "roots": (True, False, False),
+    "roots": (True, False, True),
 }
 PASSES = 2
 # Neighbouring months are alike: so many of them say as much of a variance as one that is independent.
