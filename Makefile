@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-slow fuzz faults bounds lint types bench bench-core bench-kernels docs package clean
+.PHONY: help setup demo test test-slow cluster fuzz faults bounds lint types bench bench-core bench-kernels docs package clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ test: .venv/installed-dev lint types  ## lint, types and tests
 
 test-slow: .venv/installed-dev  ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -m slow
+
+cluster: .venv/installed-dev  ## three Ray nodes in network namespaces; needs root and iproute2
+	$(BIN)/python -m pytest -m slow tests/distributed/test_nodes.py tests/distributed/test_cluster.py
 
 fuzz: .venv/installed-dev  ## damaged files for every reader, 100,000 of each format (hours); FILES=1000 for fewer
 	$(BIN)/python tests/fuzz/fuzz.py --files $(or $(FILES),100000)

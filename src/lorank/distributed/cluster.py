@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from lorank.distributed.nodes import check_nodes
 from lorank.errors import InputError
 from lorank.files import crc32, try_claim
 
@@ -62,6 +63,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(f"The Ray cluster at {address} cannot be joined ({str(error).splitlines()[0]}).") from None
         try:
+            check_nodes()
             yield
         finally:
             ray.shutdown()

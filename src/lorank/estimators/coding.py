@@ -71,12 +71,12 @@ class Coding:
         """What to fill in (rows, columns), from means and standard deviations of the codes."""
         return np.column_stack([code.expected(mean[:, at], std[:, at]) for code, at in zip(self.codes, self.blocks)])
 
-    def drawn(self, mean: Array, std: Array, rng: np.random.Generator) -> Array:
+    def drawn(self, mean: Array, std: Array, rng: np.random.Generator, exponent: float = 1.0) -> Array:
         """Draws of cells (rows, columns), from means and standard deviations of the codes."""
         normal, uniform = rng.standard_normal(mean.shape), rng.random((len(mean), len(self.codes)))
         return np.column_stack(
             [
-                code.drawn(mean[:, at], std[:, at], normal[:, at], uniform[:, j])
+                code.drawn(mean[:, at], std[:, at], normal[:, at], uniform[:, j], exponent)
                 for j, (code, at) in enumerate(zip(self.codes, self.blocks))
             ]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from lorank.errors import InputError
 from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.filling import Filling, Spread, column_centres, cross_validated
+from lorank.estimators.filling import Calibration, Filling, Spread, column_centres
+from lorank.estimators.judging import calibrated, cross_validated
 from lorank.linalg.memory import check_memory
 from lorank.observations import dataframes as frames
 from lorank.observations.checks import unmasked
@@ -126,6 +128,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic
         if by_itself or len(scales) > 1 or filling.searches:
             chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, by_itself, weights)
+        self.rank_ = filling.rank
+        self.calibration_: Calibration | None = None
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
         self.model_ = filling.fit(self.coding_, cells, weights) if chosen in SCALES else None
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
@@ -157,7 +161,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X is the table of fit if it is not given. Analyse each table, and put the answers together by `lorank.pool`.
         """
         X, cells, model = self._sampled(X, "draws")
-        return [self._out(X, cells, drawn) for drawn in self._filling().draws(self.coding_, model, cells, n)]
+        draws = self._filling().draws(self.coding_, model, cells, n, self._calibration())
+        return [self._out(X, cells, drawn) for drawn in draws]
 
     def spread(self, X: Any = None, level: float = 0.9) -> Spread:
         """How sure each filled cell is: its standard deviation, an interval, and for classes their probability.
@@ -167,7 +172,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not 0 < level < 1:
             raise InputError(f"level lies between 0 and 1; got {level!r}.")
         X, cells, model = self._sampled(X, "spread")
-        return self._filling().spread(self.coding_, model, cells, self._columns, level)
+        return self._filling().spread(self.coding_, model, cells, self._columns, level, self._calibration())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns, and of the indicators."""
@@ -191,6 +196,14 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+
+    def _calibration(self) -> Calibration:
+        """By cells of the table of fit that are held out; found out when it is asked for, and kept."""
+        if self.calibration_ is None:
+            filling = replace(self._filling(), rank=self.rank_)
+            cells = self.layout_.cells(self.table_)
+            self.calibration_ = calibrated(filling, self._columns, cells, self.coding_.scale)
+        return self.calibration_
 
     def _sampled(self, X: Any, what: str) -> tuple[Any, Array, MatrixCompletion]:
         check_is_fitted(self)
