@@ -276,6 +276,7 @@ def _fit_folder(
     """Fit all Parquet files of a folder, on Ray or out of core, and save the model as its name says."""
     from lorank import distributed
     from lorank.estimators.progress import FitProgress
+    from lorank.solvers.checkpoint import remove_checkpoint
     from lorank.tables import parquet
     from lorank.tables import reading as tables
 
@@ -306,7 +307,7 @@ def _fit_folder(
         model.save(output, shards=output.suffix != distributed.ONE_FILE)
     if not keep_checkpoint:
         for path in states:
-            path.unlink(missing_ok=True)
+            remove_checkpoint(path)
     errors = [error for error in model.result.history.validation if error == error]
     answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
 

@@ -14,10 +14,14 @@ import numpy as np
 from lorank import registry
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
+from lorank.distributed.engines import Engine, LocalEngine
+from lorank.distributed.exporting import export
+from lorank.distributed.numbering import read_ids
+from lorank.distributed.owner import shards_of
 from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.prepare import Prepared, prepare
-from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, LocalEngine
+from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
 from lorank.linalg.factors import padded_width
@@ -112,10 +116,8 @@ def fit(
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
             if on_ray:
                 check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
-            with _engine(prepared, on_ray, workers, threads) as engine:
-                frame = Lines(np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
-                nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
-
+            with _engine(prepared, on_ray, workers, threads, own, rank, dtype) as engine:
+                nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
                 plain = FolderProblem(nothing, None, rank, engine=engine)
                 ridges = plain.offsets().ridges if biases else None
 
@@ -126,7 +128,11 @@ def fit(
                 about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
                 about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
                 about |= {"seed": seed, "dtype": dtype}
-                saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
+                saved = (
+                    None
+                    if checkpoint is None
+                    else Checkpoint(Path(checkpoint), about, seconds=5.0, load_shards=engine.load_shards)
+                )
                 fitted = fit_path(
                     problem,
                     automatic_weights(plain) if automatic else weights,
@@ -137,36 +143,44 @@ def fit(
                     saved,
                     seed,
                 )
-                mean, known = plain.mean, sum(part.entries for part in prepared.sides[ROWS])
-        best = fitted.parameters["lam"]
-        limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
-        model = Model(
-            result=fitted.result,
-            setting=Setting(best, rank, theta, biases, ridges=ridges),
-            params={
-                "method": method,
-                "rank": rank,
-                "lam": best,
-                "theta": theta,
-                "biases": biases,
-                **limits,
-            },
-            row_ids=prepared.row_ids,
-            col_ids=prepared.col_ids,
-            entries=known,
-            mean=mean,
-            columns=columns,
-        )
-        if output is not None and fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED):
-            save(model, output, prepared.sides)
+                limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
+                chosen_setting = Setting(fitted.parameters["lam"], rank, theta, biases, ridges=ridges)
+                params = {"method": method, "rank": rank, "lam": chosen_setting.lam, "theta": theta, "biases": biases}
+                model = Model(
+                    result=fitted.result,
+                    setting=chosen_setting,
+                    params={**params, **limits},
+                    entries=sum(part.entries for part in prepared.sides[ROWS]),
+                    mean=plain.mean,
+                    columns=columns,
+                    sigma=plain.singular_values(fitted.result.factors),
+                )
+                whole = fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED)
+                return _placed(engine, model, prepared, own, output if whole else None)
+
+
+def _placed(engine: Engine, model: Model, prepared: Prepared, work: Path, output: str | Path | None) -> Model:
+    """Save a model that is still with the engine, if it is to be saved; the model as it is given back.
+
+    Its factors and ids are read from the folder of shards that was written; if there is none, they are in memory.
+    """
+    result, ids = model.result, prepared.ids
+    if output is not None and Path(output).suffix != ONE_FILE:
+        export(engine, model, result.factors, ids, work / "model", output)
+        there = shards.read(output)
+        result = replace(result, factors=there.factors)
+        return replace(model, result=result, row_ids=there.row_ids, col_ids=there.col_ids)
+    sides: Any = result.factors.left, result.factors.right
+    left, right = (np.concatenate(engine.each(side.side, shards_of, side)) for side in sides)
+    result = replace(result, factors=replace(result.factors, left=left, right=right))
+    model = replace(model, result=result, row_ids=read_ids(ids[ROWS]), col_ids=read_ids(ids[COLS]))
+    if output is not None:
+        _save_one_file(model, output, prepared.sides)
     return model
 
 
-def save(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
-    """Save a model with the blocks that it was fitted on: one file if the name ends in .lorank, or else shards."""
-    if Path(path).suffix != ONE_FILE:
-        shards.write(model, path, seen=lambda: seen_lines(sides[ROWS], sides.get(HELD_OUT)))
-        return
+def _save_one_file(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
+    """Save a model with the blocks that it was fitted on, as one file."""
     size = model.entries * (model.factors.dtype.itemsize + 4)
     check_memory(3 * size, f"{model.entries} entries in one file", "save a folder of shards instead")
     pieces = [piece for _, _, piece in seen_lines(sides[ROWS], sides.get(HELD_OUT))]
@@ -188,10 +202,13 @@ def _check_disk(folder: Path, entries: int, dtype: str) -> None:
 
 
 @contextmanager
-def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Iterator[Engine]:
+def _engine(
+    prepared: Prepared, on_ray: bool, workers: int, threads: int, folder: Path, rank: int, dtype: str
+) -> Iterator[Engine]:
     engine: Engine
     if on_ray:
-        engine = RayEngine(prepared.sides, workers, threads)
+        engine = RayEngine(prepared.sides, workers, threads, str(folder))
+        engine.prepare(padded_width(rank) * np.dtype(dtype).itemsize)
     else:
         engine = LocalEngine(prepared.sides, workers * threads)
     try:
