@@ -298,6 +298,7 @@ def _fit_folder(
             checkpoint=checkpoint,
             output=output if keep_data else None,
             callbacks=[follow],
+            report=say,
         )
     if interrupted:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")

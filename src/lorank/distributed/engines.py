@@ -66,7 +66,7 @@ class Engine:
         """A factor that `FactorShards.save_shards` had written, in an engine of the same parts."""
         there = FactorShards(**saved)
         factor = self.new(there, None)
-        self.run(there.side, "load", factor, there, str(folder))
+        self.run(there.side, "load", factor, there, str(folder.absolute()))
         return factor
 
     def remember(self, factor: FactorShards, summary: Array) -> None:

@@ -82,7 +82,7 @@ class FactorShards:
     def save_shards(self, folder: Path) -> dict[str, Any]:
         """Have the owners write their shards there; what `Engine.load_shards` finds them by."""
         folder.mkdir(exist_ok=True)
-        self.engine.run(self.side, "save", self, str(folder))
+        self.engine.run(self.side, "save", self, str(folder.absolute()))  # workers have working folders of their own
         return {name: getattr(self, name) for name in ("name", "side", "lines", "k", "width", "kind")}
 
     def _made(self, operation: str, *args: Any) -> FactorShards:

@@ -62,6 +62,8 @@ def fit(
     checkpoint: str | Path | None = None,
     output: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
+    memory_budget: float | None = None,
+    report: Callable[[str], Any] | None = None,
 ) -> Model:
     """Fit all entries of a folder of Parquet files; the Model that comes back does not hold the entries.
 
@@ -82,7 +84,11 @@ def fit(
         share. Removed at the end.
     checkpoint : path; a fit that was cut off goes on from its last sweep there and ends as if it had not been
     output : path; the model is saved there with what was seen, so that `recommend` can leave that out: as one file if
-        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C, and not if the fit diverged.
+        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C, and not if the fit diverged. With a
+        folder of shards the model that comes back reads from there; otherwise its factors and ids are in memory.
+    memory_budget : bytes of the other factor's lines that a worker holds at a time; at least those that one part of its
+        own lines needs. Under a small budget lines travel several times. None holds all that are needed.
+    report : function of a text, called before the fit with what will travel in a sweep, in bytes and seconds
     """
     chosen = registry.find(method)
     check_distributable(chosen)
@@ -116,7 +122,11 @@ def fit(
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
             if on_ray:
                 check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
-            with _engine(prepared, on_ray, workers, threads, own, rank, dtype) as engine:
+            with _engine(prepared, on_ray, workers, threads, own, memory_budget or np.inf) as engine:
+                if isinstance(engine, RayEngine):
+                    plan = engine.prepare(padded_width(rank) * np.dtype(dtype).itemsize)
+                    if report is not None:
+                        report(plan.describe(entries, rank, workers * threads))
                 nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
                 plain = FolderProblem(nothing, None, rank, engine=engine)
                 ridges = plain.offsets().ridges if biases else None
@@ -203,14 +213,13 @@ def _check_disk(folder: Path, entries: int, dtype: str) -> None:
 
 @contextmanager
 def _engine(
-    prepared: Prepared, on_ray: bool, workers: int, threads: int, folder: Path, rank: int, dtype: str
+    prepared: Prepared, on_ray: bool, workers: int, threads: int, folder: Path, budget: float
 ) -> Iterator[Engine]:
     engine: Engine
     if on_ray:
-        engine = RayEngine(prepared.sides, workers, threads, str(folder))
-        engine.prepare(padded_width(rank) * np.dtype(dtype).itemsize)
+        engine = RayEngine(prepared.sides, workers, threads, str(folder), budget)
     else:
-        engine = LocalEngine(prepared.sides, workers * threads)
+        engine = LocalEngine(prepared.sides, workers * threads, budget)
     try:
         yield engine
     finally:

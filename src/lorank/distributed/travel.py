@@ -17,12 +17,14 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
+from lorank.linalg import padded_width
 from lorank.types import Array
 
 # The factor that the lines of each side are regressed on is that of the other.
 OTHER = {"rows": "cols", "cols": "rows", "held out": "cols"}
-# Bytes a second that a plan counts on between two nodes: 10 Gbit/s.
-BANDWIDTH = 1.25e9
+# What a plan counts on: bytes a second between two nodes (10 Gbit/s), and seconds of a core for each entry and sweep,
+# by (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them.
+BANDWIDTH, PER_PAIR, PER_NUMBER = 1.25e9, 0.088e-9, 1.44e-9
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,20 @@ class Route:
                     network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
         return cls(whole, moved, network)
 
-    def describe(self) -> str:
-        """The plan in a sentence, with bytes and the seconds that they take between nodes."""
+    def describe(self, entries: int, k: int, cores: int) -> str:
+        """The plan in a sentence, with the bytes of a sweep and the seconds that it is expected to take."""
         parts = [
             f"{self.bytes[side] / 1e6:.1f} MB to the {what} ({self.network[side] / 1e6:.1f} MB between nodes)"
             for side, what in (("rows", "rows"), ("cols", "columns"))
         ]
-        seconds = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
-        return f"A sweep moves {' and '.join(parts)}, {seconds:.2f} s at 10 Gbit/s if nodes take turns."
+        moving = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
+        computing = entries * (PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)) / cores
+        listed = sum(not whole for side in self.whole.values() for whole in side)
+        return (
+            f"A sweep moves {' and '.join(parts)}; about {computing:.2g} s of computing on {cores} cores and "
+            f"{moving:.2g} s of moving at 10 Gbit/s. {listed} of {sum(map(len, self.whole.values()))} workers' sides "
+            "travel as lists of lines, the others whole."
+        )
 
 
 class LostLines(Exception):
