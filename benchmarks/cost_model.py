@@ -3,8 +3,8 @@
     workers' CPU seconds of a sweep = a nnz (k + 1)(k + 2) + b nnz q + c nnz q f + e (m + n) q + g (m + n) k^2
     driver's CPU seconds of a sweep = d                                                   q: padded width
 
-f is the share of the factors' lines that the second-level cache does not hold, averaged over both half-sweeps. What goes
-with the lines (Grams, momentum, fetching) is done by their owners, so that all but d is divided by the number of workers.
+f is the share of the factors' lines that the second-level cache does not hold, averaged over both half-sweeps. What
+goes with the lines (Grams, momentum, fetching) is done by their owners: all but d is divided by the number of workers.
 
 CPU seconds, not wall seconds, so that what else the machine does matters less; yet a busy machine also empties the
 caches, so that an idle one is better. Every size is measured in several processes, and the fastest counts.

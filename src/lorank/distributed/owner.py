@@ -284,7 +284,7 @@ def _group(lists: Sequence[tuple[Part, Array | None]], others: int) -> Group:
     positions = None
     if len(known) == len(lists):
         union = np.unique(np.concatenate(known))
-        positions = union if 2 * union.size <= others else None
+        positions = union if union.size < others else None
     if positions is None:
         return Group(parts, None, [needed for _, needed in lists])
     return Group(parts, positions, [np.searchsorted(positions, needed).astype(np.int32) for needed in known])

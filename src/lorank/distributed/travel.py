@@ -75,7 +75,7 @@ class Route:
     def describe(self, entries: int, k: int, cores: int) -> str:
         """The plan in a sentence, with the bytes of a sweep and the seconds that it is expected to take."""
         parts = [
-            f"{self.bytes[side] / 1e6:.1f} MB to the {what} ({self.network[side] / 1e6:.1f} MB between nodes)"
+            f"{self.bytes[side] / 1e6:.3g} MB to the {what} ({self.network[side] / 1e6:.3g} MB between nodes)"
             for side, what in (("rows", "rows"), ("cols", "columns"))
         ]
         moving = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
