@@ -1,14 +1,15 @@
 """Errors, seconds and coverage on public ratings: lorank's methods and defaults beside smurff and myFM.
 
     python benchmarks/accuracy.py [--data ml-100k ml-1m movietweetings] [--rows offsets nnfn ...] [--splits 0 1 2 3 4]
-                                  [--peers-python .venv-bench/bin/python]
+                                  [--peers-python .venv-bench/bin/python] [--again] [--records FILE]
     python benchmarks/accuracy.py --page
 
 Data: the five published splits u1..u5 of MovieLens-100K, five random 90/10 splits of MovieLens-1M and of
 MovieTweetings-100K. Nothing is chosen on test entries: lorank searches on a part of the training entries, and the
 peers' settings are chosen on a held-out tenth of the training entries of split 0. Seconds are of the whole call, search
 included, on all cores; kernels are compiled before. Records go into docs/benchmarks/accuracy.json, one for each data
-set, row and split, and replace older ones; --page writes the tables of docs/accuracy.md from them.
+set, row and split. What is recorded already is not run again, so that a run that was cut off goes on; --again runs it
+and replaces the record. --page writes the tables of docs/accuracy.md from them.
 """
 
 import argparse
@@ -88,6 +89,10 @@ PEERS = {
     "smurff": grid(rank=[10, 20], burnin=[50], nsamples=[100, 200]),
     "myfm": grid(rank=[10, 20], n_iter=[100, 300]),
 }
+# myFM takes minutes for MovieLens-1M: fewer settings, and as many splits as --splits says.
+FEWER = {("ml-1m", "myfm"): grid(rank=[10, 20], n_iter=[100])}
+# Seconds for all settings of a peer: enough on a machine that does other things too.
+LIMIT = 3600
 TITLES = {"offsets": "offsets alone", **{row: title for row, (title, _) in ROWS.items()}, "smurff": "smurff"}
 TITLES["myfm"] = "myFM"
 
@@ -136,7 +141,7 @@ def fit_peer(bench, row, train, test, name, number):
     write(path, (*parts[0], train.shape), parts[1], parts[2], (held.nnz, test.nnz))
     if (name, row) not in bench.chosen:
         write(path, (rest.rows, rest.cols, rest.values, rest.shape), parts[1], parts[2], (held.nnz, test.nnz))
-        bench.chosen[name, row], reason = tune(bench, row, PEERS[row], path)
+        bench.chosen[name, row], reason = tune(bench, row, FEWER.get((name, row), PEERS[row]), path)
         if reason:
             return {"failed": reason}
         write(path, (*parts[0], train.shape), parts[1], parts[2], (held.nnz, test.nnz))
@@ -147,29 +152,36 @@ def fit_peer(bench, row, train, test, name, number):
     return {key: answers[0][key] for key in ("seconds", "cpu", "error", "setting")}
 
 
-def run(names, rows, splits, peers_python):
-    records = json.loads(SAVED.read_text()) if SAVED.exists() else []
+def saved(path):
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def run(names, rows, splits, peers_python, again, path):
     known = inspect.signature(MatrixCompletion).parameters
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(peers_python, Path(folder))
-        bench.chosen = {}
+        bench = Bench(peers_python, Path(folder), LIMIT)
+        bench.chosen, compiled = {}, set()
         for name in names:
             for number in splits:
                 train, test = DATA[name][1](number)
                 for row in rows:
+                    key = {"data": name, "row": row, "split": number}
+                    if not again and any(key.items() <= old.items() for old in saved(path)):
+                        continue
                     if row in PEERS:
                         record = fit_peer(bench, row, train, test, name, number)
                     elif row != "offsets" and not set(ROWS[row][1]) <= set(known):
                         continue
                     else:
-                        if number == splits[0]:  # compile
+                        if row not in compiled:
                             corner = train.subset((train.rows < 300) & (train.cols < 300))
                             fit_lorank(row, corner, test, number)
+                            compiled.add(row)
                         record = fit_lorank(row, train, test, number)
-                    key = {"data": name, "row": row, "split": number}
-                    records = [old for old in records if {field: old[field] for field in key} != key]
+                    # Read again: another run may have added to them.
+                    records = [old for old in saved(path) if not key.items() <= old.items()]
                     records.append({**key, **record})
-                    SAVED.write_text("[\n" + ",\n".join(json.dumps(each) for each in records) + "\n]\n")
+                    path.write_text("[\n" + ",\n".join(json.dumps(each) for each in records) + "\n]\n")
                     print(name, row, number, record.get("failed") or f"{record['error']:.4f}", flush=True)
 
 
@@ -179,15 +191,17 @@ def main():
     parser.add_argument("--rows", nargs="*", choices=list(TITLES), default=list(TITLES))
     parser.add_argument("--splits", nargs="*", type=int, default=list(range(5)))
     parser.add_argument("--peers-python", default=str(HERE.parent / ".venv-bench" / "bin" / "python"))
+    parser.add_argument("--again", action="store_true", help="also what is recorded already")
+    parser.add_argument("--records", type=Path, default=SAVED)
     parser.add_argument("--page", action="store_true", help="only write the tables of docs/accuracy.md")
     arguments = parser.parse_args()
     if arguments.page:
         from accuracy_page import write_page
 
-        write_page(json.loads(SAVED.read_text()), {name: title for name, (title, _) in DATA.items()}, TITLES, PAGE)
+        write_page(saved(arguments.records), {name: title for name, (title, _) in DATA.items()}, TITLES, PAGE)
         return
     warnings.simplefilter("ignore")
-    run(arguments.data, arguments.rows, arguments.splits, arguments.peers_python)
+    run(arguments.data, arguments.rows, arguments.splits, arguments.peers_python, arguments.again, arguments.records)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from climate_grids import grids
 from climate_speed import speed
-from climate_stations import stations
+from climate_stations import CASES, stations
 from scipy.spatial.distance import cdist
 
 from lorank import MatrixCompletion, registry
@@ -324,11 +324,16 @@ def main() -> None:
     parser.add_argument("what", nargs="+", choices=("stations", "grids", "gas", "ushcn", "gaps", "speed", "picture"))
     parser.add_argument("--data", type=Path, default=os.environ.get("LORANK_DATA", Path("../shared/data")))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--cases", nargs="*", choices=CASES, default=(), help="stations: data; all if none is named")
+    parser.add_argument("--methods", default="", help="stations: run only methods with this in their name")
+    parser.add_argument(
+        "--records", type=Path, default=Path("build/stations.jsonl"), help="stations: what was measured"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "climate.png")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     if "stations" in asked.what:
-        stations(Path(asked.data), asked.seeds)
+        stations(Path(asked.data), asked.seeds, asked.cases, asked.methods, asked.records)
     if "grids" in asked.what:
         grids(asked.seeds)
     if "gas" in asked.what:

@@ -2,21 +2,25 @@
 
 Every method gets the values that are seen, and must return the unit in which they came: level, season and weather.
 Peers krige every seventh month, with the variogram that pykrige fits to it; all methods are judged at these months.
+Each result is kept as a line of a file of records, and a run goes on where another ended: delete the lines of a method
+to measure it again.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from lorank.datasets import StationData, mountain_stations, ushcn
+from lorank.datasets import StationData, gas, mountain_stations, ushcn, ushcn_anomalies
 from lorank.spatial import SpatialCompletion
 
-STEP = 7
+# Months between those that are kriged and judged; of so many stations or more, fewer are.
+STEP, FEWER, MANY = 7, 21, 1000
 WEST = ("AZ", "CA", "CO", "ID", "MT", "NM", "NV", "OR", "UT", "WA", "WY")
 
 
@@ -35,6 +39,11 @@ class Case:
         lat, lon = self.data.latitude, self.data.longitude
         return 111.2 * np.column_stack([lon * np.cos(np.radians(lat.mean())), lat])
 
+    @property
+    def height(self) -> np.ndarray:
+        """In km."""
+        return self.data.elevation / 1000
+
 
 def split(data: StationData, seed: int) -> Case:
     """30% of the stations never seen, nine tenths of the months of another 20% hidden."""
@@ -50,13 +59,44 @@ def split(data: StationData, seed: int) -> Case:
 
 def western_stations(folder: Path, months: int = 1236) -> StationData:
     """USHCN temperature of the mountainous West: 371 stations, 0 to 2763 m."""
-    data = ushcn("tavg", folder)
+    data = all_stations(folder, months)
     with np.load(folder / "ushcn_tavg_raw_1895_2016.npz") as arrays:
         chosen = np.isin(arrays["state"], WEST)
-    rows = (part[chosen] for part in (data.latitude, data.longitude, data.station))
-    return StationData(
-        data.values[chosen][:, -months:], *rows, data.time[-months:], "tavg", "degC", data.elevation[chosen]
-    )
+    rows = {name: getattr(data, name)[chosen] for name in ("values", "latitude", "longitude", "station", "elevation")}
+    return replace(data, **rows)
+
+
+def all_stations(folder: Path, months: int = 1236) -> StationData:
+    """All 1,218 stations of USHCN temperature."""
+    data = ushcn("tavg", folder)
+    return replace(data, values=data.values[:, -months:], time=data.time[-months:])
+
+
+def anomalies(element: str, folder: Path) -> StationData:
+    """108 stations of USHCN, anomalies in standard deviations, with elevations from the list of stations."""
+    data, listed = ushcn_anomalies(element, folder), ushcn("tavg", folder)
+    height = dict(zip(listed.station.tolist(), listed.elevation.tolist()))
+    return replace(data, elevation=np.array([height.get(name, np.nan) for name in data.station.tolist()]))
+
+
+def cells(variable: str, folder: Path) -> StationData:
+    """125 cells of 2.5 degrees (CRU TS 2.1), without elevation; in mm and degrees instead of tenths."""
+    data = gas(variable, folder, months=None)
+    return replace(data, values=data.values / 10, units=data.units.removeprefix("0.1 "))
+
+
+# Title, and the data in a folder.
+CASES: dict[str, tuple[str, Callable[[Path], StationData]]] = {
+    "west": ("USHCN temperature, the West", western_stations),
+    "all": ("USHCN temperature, all stations", all_stations),
+    "temperature": ("Simulated temperature", lambda folder: mountain_stations("temperature", 250, 480, seed=11)),
+    "precipitation": ("Simulated precipitation", lambda folder: mountain_stations("precipitation", 250, 480, seed=12)),
+    "prcp": ("USHCN precipitation anomalies", lambda folder: anomalies("prcp", folder)),
+    "tmax": ("USHCN anomalies of maxima", lambda folder: anomalies("tmax", folder)),
+    "tmin": ("USHCN anomalies of minima", lambda folder: anomalies("tmin", folder)),
+    "PRE": ("CRU precipitation", lambda folder: cells("PRE", folder)),
+    "TMX": ("CRU maxima", lambda folder: cells("TMX", folder)),
+}
 
 
 def inverse_distance(case: Case, times: np.ndarray) -> np.ndarray:
@@ -87,8 +127,7 @@ def kriging(case: Case, times: np.ndarray, drift: bool) -> np.ndarray:
     out = np.empty((len(case.seen), times.size))
     for column, t in enumerate(times):
         known = ~np.isnan(case.seen[:, t])
-        height = case.data.elevation / 1000
-        heights = (height[known], height) if drift else None
+        heights = (case.height[known], case.height) if drift else None
         out[:, column] = krige(case.plane[known], case.seen[known, t], case.plane, heights)
     return out
 
@@ -96,13 +135,13 @@ def kriging(case: Case, times: np.ndarray, drift: bool) -> np.ndarray:
 def anomaly_kriging(case: Case, times: np.ndarray, drift: bool) -> np.ndarray:
     """Month means of stations (their own from three values on, else kriged), and kriged anomalies."""
     month = case.data.time.astype(int) % 12
-    means, height = np.full((len(case.seen), 12), np.nan), case.data.elevation / 1000
+    means = np.full((len(case.seen), 12), np.nan)
     for m in range(12):
         values = case.seen[:, month == m]
         count = (~np.isnan(values)).sum(axis=1)
         own = count >= 3
         means[own, m] = np.nansum(values[own], axis=1) / count[own]
-        heights = (height[own], height[~own]) if drift else None
+        heights = (case.height[own], case.height[~own]) if drift else None
         means[~own, m] = krige(case.plane[own], means[own, m], case.plane[~own], heights)
     out = np.empty((len(case.seen), times.size))
     for column, t in enumerate(times):
@@ -120,6 +159,7 @@ def lorank(case: Case, times: np.ndarray, drift: bool) -> tuple[np.ndarray, np.n
     return model.predict()[:, times], low[:, times], high[:, times]
 
 
+# Those with "drift" or "elevation" in their name need the elevation of every station.
 METHODS: dict[str, Callable[[Case, np.ndarray], object]] = {
     "inverse distance": inverse_distance,
     "ordinary kriging (pykrige)": lambda case, times: kriging(case, times, drift=False),
@@ -131,39 +171,54 @@ METHODS: dict[str, Callable[[Case, np.ndarray], object]] = {
 }
 
 
-def stations(folder: Path, seeds: int) -> None:
-    """The table of docs/climate.md."""
-    cases = {
-        "USHCN temperature, the West": western_stations(folder),
-        "simulated temperature": mountain_stations("temperature", 250, 480, seed=11),
-        "simulated precipitation": mountain_stations("precipitation", 250, 480, seed=12),
-    }
-    for title, data in cases.items():
-        times = np.arange(3, data.values.shape[1], STEP)
-        found: dict[str, list[list[float]]] = {}
+def stations(folder: Path, seeds: int, cases: Sequence[str], methods: str, records: Path) -> None:
+    """The tables of docs/climate.md; only methods whose name has `methods` in it are run."""
+    records.parent.mkdir(parents=True, exist_ok=True)
+    records.touch()
+    for short in cases or CASES:
+        title, data = CASES[short][0], CASES[short][1](folder)
+        times = np.arange(3, data.values.shape[1], STEP if len(data.values) < MANY else FEWER)
+        height = data.elevation is not None and bool(np.isfinite(data.elevation).all())
+        names = [name for name in METHODS if height or not ("drift" in name or "elevation" in name)]
+        found = {(r["method"], r["seed"]): r["row"] for r in read(records) if r["case"] == short}
         for seed in range(seeds):
             case = split(data, seed)
-            for name, method in METHODS.items():
-                started = time.process_time()
-                answer = method(case, times)
-                spent = time.process_time() - started
-                predicted, *ends = answer if isinstance(answer, tuple) else (answer,)
-                row = []
-                for mask in (case.never[:, times], case.hidden[:, times]):
-                    truth = data.values[:, times][mask]
-                    row.append(float(np.sqrt(np.mean((predicted[mask] - truth) ** 2))))
-                    inside = (ends[0][mask] <= truth) & (truth <= ends[1][mask]) if ends else np.array([np.nan])
-                    row.append(float(inside.mean()))
-                found.setdefault(name, []).append([*row, spent])
-                print(f"<!-- {title}, seed {seed}, {name}: {np.round(found[name][-1], 3)} -->", flush=True)
+            for name in names:
+                if (name, seed) in found or methods not in name:
+                    continue
+                found[name, seed] = judged(case, METHODS[name], times)
+                line = {"case": short, "method": name, "seed": seed, "row": found[name, seed]}
+                with records.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
         m, n = data.values.shape
-        print(f"\n## {title}: {m} stations x {n} months, RMSE in {data.units}, mean and deviation of {seeds} splits\n")
-        print(
-            "| method | never seen | nine tenths hidden | in 90% intervals: never seen | nine tenths hidden | CPU s |"
-        )
-        print("|---|---|---|---|---|---|")
-        for name, rows in found.items():
-            mean, spread = np.mean(rows, axis=0), np.std(rows, axis=0)
+        print(f"\n## {title}: {m} stations x {n} months, RMSE in {data.units}, mean and deviation of the splits\n")
+        print("| method | splits | never seen | nine tenths hidden | in 90% intervals: never seen | hidden | CPU s |")
+        print("|---|---|---|---|---|---|---|")
+        for name in names:
+            rows = np.array([row for (method, _), row in found.items() if method == name], dtype=float)
+            if not rows.size:
+                continue
+            mean, spread = rows.mean(axis=0), rows.std(axis=0)
             cover = ["" if np.isnan(mean[i]) else f"{100 * mean[i]:.1f}%" for i in (1, 3)]
             errors = [f"{mean[i]:.3f} ± {spread[i]:.3f}" for i in (0, 2)]
-            print(f"| {name} | {errors[0]} | {errors[1]} | {cover[0]} | {cover[1]} | {mean[4]:.0f} |", flush=True)
+            shown = (name, str(len(rows)), *errors, *cover, f"{mean[4]:.0f}")
+            print(f"| {' | '.join(shown)} |", flush=True)
+
+
+def read(records: Path) -> list[dict]:
+    return [json.loads(line) for line in records.read_text().splitlines()]
+
+
+def judged(case: Case, method: Callable[[Case, np.ndarray], object], times: np.ndarray) -> list[float]:
+    """RMSE and part within intervals at stations never seen, the same at hidden months, and CPU seconds."""
+    started = time.process_time()
+    answer = method(case, times)
+    spent = time.process_time() - started
+    predicted, *ends = answer if isinstance(answer, tuple) else (answer,)
+    row = []
+    for mask in (case.never[:, times], case.hidden[:, times]):
+        truth = case.data.values[:, times][mask]
+        row.append(float(np.sqrt(np.mean((predicted[mask] - truth) ** 2))))
+        inside = (ends[0][mask] <= truth) & (truth <= ends[1][mask]) if ends else np.array([np.nan])
+        row.append(float(inside.mean()))
+    return [*row, spent]

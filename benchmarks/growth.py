@@ -145,6 +145,13 @@ def report_yahoo():
     return [answer]
 
 
+def summary(saved):
+    """What is quoted of the answers: exponents of growth, and what a second thread brings."""
+    seconds = {threads: [a["sweep"] for a in saved.get("threads", []) if a["threads"] == threads] for threads in (1, 2)}
+    found = {f"exponent of {key}": exponent(saved[key], key) for key in ("entries", "rank") if key in saved}
+    return found | ({"two threads": min(seconds[1]) / min(seconds[2])} if all(seconds.values()) else {})
+
+
 REPORTS = {"entries": report_entries, "rank": report_rank, "threads": report_threads, "yahoo": report_yahoo}
 
 if __name__ == "__main__":
@@ -153,4 +160,5 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or REPORTS:
         print(name)
         saved[name] = REPORTS[name]()
+        saved["summary"] = summary(saved)
         OUT.write_text(json.dumps(saved, indent=1) + "\n")

@@ -1,12 +1,13 @@
 """lorank beside the libraries people could pick: the same data and split, alternating, several rounds.
 
-    python benchmarks/peers.py --peers-python .venv-bench/bin/python [--rounds 3]
+    python benchmarks/peers.py --peers-python .venv-bench/bin/python [--rounds 3] [--only tune | measure]
                                [--data synthetic-500 ...] [--libraries lorank cmfrec ...]
 
-Quality first, then time at that quality: every library gets a small sweep on the validation part, and is measured at
-the fastest of its settings within 0.3% of its best validation error. Prints and saves error on the test part,
-seconds on 1 and 2 threads (fastest round), CPU seconds, memory above the data, and the ratio to lorank, into
-docs/benchmarks/peers.{md,json,png}. MovieLens-1M is left out without LORANK_DATA or ../shared/data.
+Quality first, then time at that quality: every library gets a small sweep on the validation part, which goes on beyond
+its ends as long as the best setting lies there and gains by it, and is measured at the fastest of its settings within
+0.3% of its best validation error. The sweeps are saved in docs/benchmarks/peers_tuning.json. Prints and saves error on
+the test part, seconds on 1 and 2 threads (fastest round), CPU seconds, memory above the data, and the ratio to lorank,
+into docs/benchmarks/peers.{md,json,png}. MovieLens-1M is left out without LORANK_DATA or ../shared/data.
 """
 
 import argparse
@@ -25,7 +26,9 @@ from lorank.datasets import movielens_1m, simulated_ratings, split, standardise,
 HERE = Path(__file__).parent
 WITHIN = 1.003
 # Seconds for one sweep of a library; what has not been reached by then is left out.
-LIMIT = 300
+LIMIT = 900
+# A sweep goes on beyond an end that is better than all else by more than this part of the error.
+GAIN = 0.0005
 BAYESIAN = ("smurff", "myfm", "lorank-bpmf")
 
 
@@ -35,15 +38,15 @@ def grid(**choices):
 
 SYNTHETIC = {
     "lorank": grid(rank=[5], lam=[0.03, 0.1], tol=[1e-4, 1e-3], dtype=["float64", "float32"]),
-    "cmfrec": grid(k=[5], lambda_=[0.01, 0.1], use_cg=[True, False], niter=[10, 20, 40], biases=[False]),
-    "libmf": grid(k=[8], lam=[0.001, 0.01], eta=[0.05, 0.1], nr_iters=[40, 150]),
+    "cmfrec": grid(k=[5], lambda_=[0.03, 0.1, 0.3], use_cg=[True, False], niter=[10, 20, 40], biases=[False]),
+    "libmf": grid(k=[8], lam=[0.001, 0.01], eta=[0.05, 0.1], nr_iters=[75, 150]),
 }
 RATINGS = {
     "lorank": grid(rank=[10], lam=[12.0, 15.0], theta=[0.5], biases=[True], tol=[1e-4, 5e-4, 1e-3], dtype=["float32"]),
-    "cmfrec": grid(k=[10, 20], lambda_=[8.0, 12.0], use_cg=[True, False], niter=[10, 20], biases=[True]),
+    "cmfrec": grid(k=[10, 20], lambda_=[5.0, 8.0, 12.0], use_cg=[True, False], niter=[10, 20], biases=[True]),
     "libmf": grid(k=[16, 32], lam=[0.04, 0.06], eta=[0.1], nr_iters=[10, 15, 30]),
-    "lenskit": grid(features=[10, 20], epochs=[10, 20], regularization=[0.1, 0.15]),
-    "surprise": grid(n_factors=[10, 40], n_epochs=[20, 40], reg_all=[0.05]),
+    "lenskit": grid(features=[10, 20], epochs=[10, 20], regularization=[0.07, 0.1, 0.15]),
+    "surprise": grid(n_factors=[20, 40], n_epochs=[20, 40], reg_all=[0.05, 0.07]),
     # What an average over several fits, and over a posterior, adds: beside the Bayesian libraries.
     "lorank-mean": grid(
         rank=[10], lam=[15.0], theta=[0.5], biases=[True], n_fits=[4, 8], tol=[5e-4, 1e-3], dtype=["float32"]
@@ -56,9 +59,9 @@ LARGE = {
     "lorank": grid(
         rank=[8, 10, 16], lam=[6.0, 9.0, 12.0], theta=[0.8], biases=[True], tol=[5e-4, 1e-3], dtype=["float32"]
     ),
-    "cmfrec": grid(k=[8, 10], lambda_=[6.0, 10.0], use_cg=[False], niter=[10], biases=[True]),
+    "cmfrec": grid(k=[8, 10], lambda_=[4.0, 6.0, 10.0], use_cg=[False], niter=[10, 15], biases=[True]),
     "libmf": grid(k=[8, 16, 32], lam=[0.03, 0.05], eta=[0.1], nr_iters=[10, 15, 25]),
-    "lenskit": grid(features=[8, 10], epochs=[10], regularization=[0.1]),
+    "lenskit": grid(features=[8, 10], epochs=[10, 15], regularization=[0.07, 0.1]),
 }
 
 
@@ -114,8 +117,8 @@ DATA = {
 class Bench:
     """Runs fits in a process of their own, lorank in this interpreter's environment and peers in theirs."""
 
-    def __init__(self, peers_python, folder):
-        self.peers_python, self.folder = peers_python, folder
+    def __init__(self, peers_python, folder, limit=LIMIT):
+        self.peers_python, self.folder, self.limit = peers_python, folder, limit
 
     def run(self, library, settings, data, threads, tuning=False, repeats=1):
         """An answer for each setting that ran, and why the next one did not."""
@@ -131,42 +134,63 @@ class Bench:
         command = [python, "-W", "ignore", str(HERE / "peer_fits.py"), str(self.folder / "job.json")]
         failed = None
         try:
-            done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=LIMIT)
+            done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=self.limit)
             if done.returncode:
                 lines = (done.stderr or done.stdout).strip().splitlines() or [f"ended with code {done.returncode}"]
                 failed = lines[-1][:200]
         except subprocess.TimeoutExpired:
-            failed = f"not done after {LIMIT} s"
+            failed = f"not done after {self.limit} s"
         answers = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         return [answer for answer in answers if np.isfinite(answer["error"])], failed
 
 
+def searched(tried):
+    """The numbers that differ between settings, with all values of each, in order."""
+    names = [name for name, value in tried[0]["setting"].items() if type(value) in (int, float)]
+    values = {name: sorted({answer["setting"][name] for answer in tried}) for name in names}
+    return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def beyond(tried):
+    """The best setting with one number a step further, for each whose end it lies at."""
+    best = min(tried, key=lambda answer: answer["error"])["setting"]
+    for name, values in searched(tried).items():
+        for end, before in ((values[0], values[1]), (values[-1], values[-2])):
+            if best[name] == end:
+                yield {**best, name: type(end)(round(end * end / before, 6))}
+
+
 def tune(bench, library, settings, data):
-    """The fastest setting within 0.3% of the best validation error, and the reason if none ran."""
+    """The fastest setting within 0.3% of the best validation error, and between which ends it was searched."""
     tried, failed = bench.run(library, settings, data, 1, tuning=True)
     if not tried:
-        return None, failed or "no finite error"
-    best = min(answer["error"] for answer in tried)
-    near = [answer for answer in tried if answer["error"] <= WITHIN * best]
-    return min(near, key=lambda answer: answer["cpu"])["setting"], None
+        return {"failed": failed or "no finite error"}
+    while not failed and (further := list(beyond(tried))):
+        before = min(answer["error"] for answer in tried)
+        more, failed = bench.run(library, further, data, 1, tuning=True)
+        tried += more
+        if not more or min(answer["error"] for answer in more) > (1 - GAIN) * before:
+            break
+    best = min(tried, key=lambda answer: answer["error"])
+    near = [answer for answer in tried if answer["error"] <= WITHIN * best["error"]]
+    return {
+        "setting": min(near, key=lambda answer: answer["cpu"])["setting"],
+        "best": best["setting"],
+        "validation": best["error"],
+        "settings": len(tried),
+        "searched": {name: [values[0], values[-1]] for name, values in searched(tried).items()},
+        "ended": failed or "",
+    }
 
 
-def measure(bench, name, rounds, libraries):
-    make, grids, repeats = DATA[name]
-    if name == "movielens-1m" and data_folder() is None:
-        return [{"data": name, "library": "all", "failed": "data not here; set LORANK_DATA"}]
-    path = bench.folder / f"{name}.npz"
-    make(path)
-    chosen, rows = {}, []
-    for library, settings in grids.items():
-        if libraries and library not in libraries:
-            continue
-        setting, reason = tune(bench, library, settings, path)
-        if setting is None:
-            rows.append({"data": name, "library": library, "failed": reason})
-        else:
-            chosen[library] = setting
-        print(f"  {name}: {library} {setting or reason}", flush=True)
+def measure(bench, name, rounds, tuned, path):
+    repeats = DATA[name][2]
+    chosen = {library: found["setting"] for library, found in tuned.items() if "setting" in found}
+    rows = [
+        {"data": name, "library": library, "failed": found["failed"]}
+        for library, found in tuned.items()
+        if "failed" in found
+    ]
     answers = {library: {1: [], 2: []} for library in chosen}
     failures = {}
     for _ in range(rounds):
@@ -189,7 +213,6 @@ def measure(bench, name, rounds, libraries):
     for row in rows:
         if "error" in row and mine:
             row |= {f"ratio_{what}": row[what] / mine[what] for what in ("seconds_1", "seconds_2", "cpu")}
-    path.unlink()
     return rows
 
 
@@ -243,19 +266,39 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", nargs="*", choices=list(DATA), default=list(DATA))
     parser.add_argument("--libraries", nargs="*", help="lorank and these; all of them by default")
+    parser.add_argument(
+        "--only", choices=["tune", "measure"], help="one half of the work; measuring needs saved sweeps"
+    )
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "benchmarks")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    saved = arguments.out / "peers.json"
+    saved, sweeps = (arguments.out / name for name in ("peers.json", "peers_tuning.json"))
     rows = json.loads(saved.read_text()) if saved.exists() else []
+    tuning = json.loads(sweeps.read_text()) if sweeps.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments.peers_python, Path(folder))
         for name in arguments.data:
-            # Data sets that are not asked for keep the rows of an earlier run.
-            rows = [row for row in rows if row["data"] != name] + measure(
-                bench, name, arguments.rounds, arguments.libraries
-            )
-            rows.sort(key=lambda row: list(DATA).index(row["data"]))
+            if name == "movielens-1m" and data_folder() is None:
+                print("movielens-1m is left out: set LORANK_DATA")
+                continue
+            make, grids, _ = DATA[name]
+            path = Path(folder) / f"{name}.npz"
+            make(path)
+            tuned = tuning.setdefault(name, {})
+            for library, settings in grids.items() if arguments.only != "measure" else ():
+                if not arguments.libraries or library in arguments.libraries:
+                    tuned[library] = tune(bench, library, settings, path)
+                    print(f"  {name}: {library} {tuned[library]}", flush=True)
+                    sweeps.write_text(json.dumps(tuning, indent=1) + "\n")
+            if arguments.only == "tune":
+                continue
+            # What is not asked for keeps the rows of an earlier run, with its ratios.
+            wanted = {"lorank", *(arguments.libraries or tuned)}
+            asked = {library: found for library, found in tuned.items() if library in wanted}
+            rows = [row for row in rows if row["data"] != name or row["library"] not in asked]
+            rows += measure(bench, name, arguments.rounds, asked, path)
+            path.unlink()
+            rows.sort(key=lambda row: (list(DATA).index(row["data"]), list(DATA[row["data"]][1]).index(row["library"])))
             saved.write_text(json.dumps(rows, indent=1) + "\n")
             (arguments.out / "peers.md").write_text(f"# lorank and its peers\n\n{table(rows)}\n")
             draw(rows, arguments.out / "peers.png")

@@ -1,23 +1,30 @@
-"""Lists on MovieLens-1M: lorank's goal="ranking" beside implicit's ALS, irspack's iALS and EASE.
+"""Lists on MovieLens: lorank's goal="ranking" beside implicit's ALS, irspack's iALS and EASE.
 
-    python benchmarks/ranking.py --peers .venv-bench/bin/python --budget 60
+    python benchmarks/ranking.py --peers .venv-bench/bin/python             # MovieLens-1M, every method's best
+    python benchmarks/ranking.py --peers .venv-bench/bin/python --speed     # seconds of a fit at equal NDCG too
+    python benchmarks/ranking.py --data movielens-100k                      # u1 to u5, lorank and EASE
 
-Positives are ratings of at least 4; a fifth of each user's is the test part. Every method is tuned for the same number
-of seconds on the same fifth of the rest, by NDCG@10, and then fitted to all of the rest. Peers run in an interpreter of
-their own, which has them installed; they get arrays and give lists of ten columns for each user back, and all lists are
-measured here. `--data simulated` runs without MovieLens.
+MovieLens-1M: positives are ratings of at least 4; a fifth of each user's is the test part. MovieLens-100K: the
+published splits; test ratings at or above the training mean are relevant. All that a user has not in the training part
+compete.
+
+lorank is one call, which chooses on a part of the training part; each peer gets as many fits as that took, on a fifth
+of the same training part, by steps along one parameter after the other, and is then fitted to all of it. Peers run in
+an interpreter of their own, which has them installed; they get arrays and give lists of ten columns for each user back,
+and all lists are measured here. `--data simulated` runs without MovieLens.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -45,15 +52,15 @@ def top(scores, seen):
     return np.take_along_axis(best, order, 1)
 
 
-def implicit_als(train, factors, regularization, alpha, iterations=15):
+def implicit_als(train, factors, regularization, alpha):
     from implicit.als import AlternatingLeastSquares
 
-    model = AlternatingLeastSquares(factors, regularization, alpha, iterations=iterations, random_state=0)
+    model = AlternatingLeastSquares(factors, regularization, alpha, iterations=15, random_state=0)
     model.fit(train, show_progress=False)
     return lambda: model.recommend(np.arange(train.shape[0]), train, N=K)[0]
 
 
-def irspack_ials(train, factors, reg, alpha0, nu=1.0):
+def irspack_ials(train, factors, reg, alpha0, nu):
     from irspack.recommenders import IALSRecommender
 
     model = IALSRecommender(train, n_components=factors, reg=reg, alpha0=alpha0, nu=nu, train_epochs=15, n_threads=2)
@@ -70,150 +77,243 @@ def ease(train, lam):
     return lambda: top(np.asarray(train @ weights), train)
 
 
+# Where the search of each begins, and by which factor each parameter moves at first.
 PEERS = {
     "implicit": (
         implicit_als,
-        [
-            {"factors": f, "regularization": r, "alpha": a}
-            for f, a, r in itertools.product((64, 128), (5.0, 10.0, 2.0), (10.0, 1.0, 30.0, 0.1))
-        ],
+        {"factors": 64, "regularization": 30.0, "alpha": 5.0},
+        {"regularization": 2, "alpha": 2, "factors": 2},
     ),
     "irspack": (
         irspack_ials,
-        [
-            {"factors": f, "reg": r, "alpha0": a}
-            for f, a, r in itertools.product((64, 128), (0.1, 0.3, 0.03), (0.003, 0.01, 0.001))
-        ],
+        {"factors": 64, "reg": 0.01, "alpha0": 0.1, "nu": 1.0},
+        {"reg": 2, "alpha0": 2, "nu": 1.5, "factors": 2},
     ),
-    "ease": (ease, [{"lam": lam} for lam in (300.0, 600.0, 1000.0, 150.0)]),
+    "ease": (ease, {"lam": 300.0}, {"lam": 2}),
 }
 
 
-def run_peer(name, folder, budget):
+def climb(score, first, factors, fits):
+    """The best of so many settings: along one parameter after the other while that helps, in ever smaller steps."""
+    tried = {}
+
+    def attempt(setting):
+        key = tuple(setting.values())
+        if key not in tried and len(tried) < fits:
+            tried[key] = score(setting)
+        return tried.get(key, -np.inf)
+
+    best, reached = first, attempt(first)
+    for power in (1, 0.5, 0.25, 0.125):
+        for name, factor in factors.items():
+            for ratio in (factor**power, factor**-power):
+                while True:
+                    value = best[name] * ratio
+                    moved = {**best, name: round(value) if isinstance(best[name], int) else value}
+                    if moved == best or (found := attempt(moved)) <= reached:
+                        break
+                    best, reached = moved, found
+    return best, reached, len(tried)
+
+
+def run_peer(name, folder, fits):
     """Tune, fit, list: in the peers' interpreter."""
     inner, held, train = (sp.load_npz(folder / f"{part}.npz") for part in ("inner", "held", "train"))
-    fit, grid = PEERS[name]
-    began, tried = time.perf_counter(), []
-    for setting in grid:
-        tried.append((ndcg(fit(inner, **setting)(), held), setting))
-        if time.perf_counter() - began > budget:
-            break
-    best = max(tried, key=lambda pair: pair[0])
-    searched = time.perf_counter() - began
+    fit, first, factors = PEERS[name]
     began = time.perf_counter()
-    lists = fit(train, **best[1])
+    setting, validation, tried = climb(lambda given: ndcg(fit(inner, **given)(), held), first, factors, fits)
+    searched = time.perf_counter() - began
+    facts = {"setting": setting, "validation": validation, "trials": tried, "search": searched}
+    facts |= timed(lambda: fit(train, **setting), folder / f"{name}.npy")
+    (folder / f"{name}.json").write_text(json.dumps(facts))
+
+
+def timed(fit, path):
+    """Seconds of a fit and of its lists for all rows, which are saved."""
+    began = time.perf_counter()
+    lists = fit()
     fitted = time.perf_counter() - began
     began = time.perf_counter()
-    np.save(folder / f"{name}.npy", lists())
-    facts = {"setting": best[1], "validation": best[0], "trials": len(tried), "search": searched, "fit": fitted}
-    (folder / f"{name}.json").write_text(json.dumps(facts | {"recommend": time.perf_counter() - began}))
+    found = lists()
+    facts = {"fit": fitted, "recommend": time.perf_counter() - began}
+    np.save(path, found)
+    return facts
 
 
-def run_lorank(folder, budget):
-    """The same with lorank: the search of goal="ranking", then a fit of what it chose to all of the training part."""
+def run_fit(name, folder, setting):
+    """One fit of a peer at a setting that is given, compiled and read before: its seconds."""
+    train = sp.load_npz(folder / "train.npz")
+    fit = PEERS[name][0]
+    fit(train[:100], **{**setting, "factors": 4})
+    facts = timed(lambda: fit(train, **setting), folder / f"{name}.npy")
+    (folder / f"{name}.json").write_text(json.dumps(facts))
+
+
+def run_lorank(folder):
+    """The same with lorank, as its users call it."""
     from lorank import MatrixCompletion
+
+    train = sp.load_npz(folder / "train.npz")
+    MatrixCompletion(goal="ranking", rank=4, lam=1.0, theta=0.0, dtype="float32").fit(train[:200])  # compiled
+    began = time.perf_counter()
+    model = MatrixCompletion(goal="ranking", dtype="float32", random_state=0).fit(observed(train))
+    searched = time.perf_counter() - began - model.result_.seconds
+    facts = {"setting": model.setting_.facts(), "validation": 1 - model.tuning_.chosen.error}
+    facts |= {"trials": len(model.tuning_), "search": searched}
+    facts |= timed(lambda: lambda: lists_of(model, train.shape[0]), folder / "lorank.npy")
+    (folder / "lorank.json").write_text(json.dumps(facts | {"fit": model.result_.seconds}))
+
+
+def fit_lorank(folder, setting, rank):
+    """One fit of what lorank chose, at another rank."""
+    from lorank import MatrixCompletion
+
+    names = ("lam", "theta", "unobserved_weight", "frequency_power")
+    given = {name: setting[name] for name in names if name in setting}
+    data = observed(sp.load_npz(folder / "train.npz"))
+    fit = lambda: MatrixCompletion(  # noqa: E731
+        "nnfn", rank, **given, goal="values", biases=False, dtype="float32", random_state=0, tol=1e-3
+    ).fit(data)
+    model = fit()
+    return timed(lambda: lambda: lists_of(model, data.shape[0]), folder / "lorank.npy") | {"fit": model.result_.seconds}
+
+
+def lists_of(model, rows):
+    ranking = model.recommend(n=K)
+    lists = np.full((rows, K), -1)
+    lists[ranking.rows, np.arange(ranking.rows.size) - np.searchsorted(ranking.rows, ranking.rows)] = ranking.cols
+    return lists
+
+
+def observed(matrix):
     from lorank.observations import Observations
 
-    inner, held, train = (
-        Observations.from_sparse(sp.load_npz(folder / f"{part}.npz")) for part in ("inner", "held", "train")
-    )
-    options = {"goal": "ranking", "dtype": "float32", "random_state": 0}
-    began = time.perf_counter()
-    MatrixCompletion(rank=4, lam=1.0, unobserved_weight=0.1, frequency_power=0.5, theta=0.0, **options).fit(
-        inner
-    )  # compiled
-    began = time.perf_counter()
-    chosen = MatrixCompletion(rank="auto", lam="auto", max_seconds=2 * budget, **options).fit(inner, validation=held)
-    searched = time.perf_counter() - began
-    setting = chosen.setting_
-    given = {
-        name: setting.facts()[name]
-        for name in ("lam", "rank", "theta", "unobserved_weight", "frequency_power")
-        if name in setting.facts()
-    }
-    problem_options = {**options, "goal": "values", "frequency_power": setting.frequency_power}
-    model = MatrixCompletion(**{**given, **problem_options}, tol=1e-3)
-    began = time.perf_counter()
-    model.fit(train)
-    fitted = time.perf_counter() - began
-    began = time.perf_counter()
-    ranking = model.recommend(n=K)
-    facts = {"setting": given, "validation": 1 - chosen.tuning_.chosen.error, "trials": len(chosen.tuning_)}
-    facts |= {"search": searched, "fit": fitted, "recommend": time.perf_counter() - began}
-    lists = np.full((train.shape[0], K), -1)
-    place = np.arange(ranking.rows.size) - np.searchsorted(ranking.rows, ranking.rows)
-    lists[ranking.rows, place] = ranking.cols
-    np.save(folder / "lorank.npy", lists)
-    (folder / "lorank.json").write_text(json.dumps(facts))
-
-
-def ratings(name):
-    """Users x films, 1 where a rating is at least 4."""
-    if name == "simulated":
-        rng = np.random.default_rng(0)
-        groups = rng.integers(12, size=(2000, 2))
-        likes = 0.004 + 0.15 * (groups[:, :1] == np.arange(900) % 12) + 0.1 * (groups[:, 1:] == np.arange(900) % 12)
-        return sp.csr_matrix(rng.random(likes.shape) < likes, dtype=np.float32)
-    from lorank.datasets import movielens_1m
-
-    seen = movielens_1m().to_sparse().tocoo()
-    good = seen.data >= 4
-    return sp.csr_matrix((np.ones(good.sum(), np.float32), (seen.row[good], seen.col[good])), seen.shape)
+    return Observations.from_sparse(matrix)
 
 
 def parts(matrix, seed):
     """All but a fifth of each row, and that fifth, by lorank's own split."""
-    from lorank.observations import Observations
     from lorank.observations.splits import hold_out_of_rows
 
-    made = hold_out_of_rows(Observations.from_sparse(matrix), 0.2, seed)
+    made = hold_out_of_rows(observed(matrix), 0.2, seed)
     return [sp.csr_matrix(part.to_sparse(), dtype=np.float32) for part in made]
+
+
+def splits(name):
+    """Pairs of a training and a test matrix, with names; of the test part only what is relevant."""
+    if name == "movielens-100k":
+        from lorank.datasets.location import data_folder
+
+        with zipfile.ZipFile(data_folder() / "ml-100k.zip") as archive:
+            for number in range(1, 6):
+                tables = [
+                    np.loadtxt(io.BytesIO(archive.read(f"ml-100k/u{number}.{part}"))) for part in ("base", "test")
+                ]
+                tables[1] = tables[1][tables[1][:, 2] >= tables[0][:, 2].mean()]
+                yield (
+                    f"MovieLens-100K u{number}",
+                    *(
+                        sp.csr_matrix(
+                            (t[:, 2].astype(np.float32), (t[:, 0].astype(int), t[:, 1].astype(int))), (944, 1683)
+                        )
+                        for t in tables
+                    ),
+                )
+        return
+    if name == "simulated":
+        rng = np.random.default_rng(0)
+        groups = rng.integers(12, size=(2000, 2))
+        likes = 0.004 + 0.15 * (groups[:, :1] == np.arange(900) % 12) + 0.1 * (groups[:, 1:] == np.arange(900) % 12)
+        matrix = sp.csr_matrix(rng.random(likes.shape) < likes, dtype=np.float32)
+    else:
+        from lorank.datasets import movielens_1m
+
+        seen = movielens_1m().to_sparse().tocoo()
+        good = seen.data >= 4
+        matrix = sp.csr_matrix((np.ones(good.sum(), np.float32), (seen.row[good], seen.col[good])), seen.shape)
+    yield name, *parts(matrix, 0)
+
+
+def call_peer(interpreter, folder, *words):
+    name = words[1]
+    # implicit asks for it: its own threads do the work.
+    threads = {"OPENBLAS_NUM_THREADS": "1"} if name == "implicit" else {}
+    command = [interpreter, __file__, *words, "--folder", str(folder)]
+    subprocess.run(command, check=True, env={**os.environ, **threads}, stdout=subprocess.DEVNULL)
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def measure(title, train, test, methods, interpreter, speed):
+    inner, held = parts(train, 1)
+    held.data[held.data < train.data.mean()] = 0
+    held.eliminate_zeros()
+    popular = np.argsort(-np.asarray((train > 0).sum(0)).ravel())
+    scores = np.zeros(train.shape, np.float32)
+    scores[:, popular] = -np.arange(len(popular), dtype=np.float32)
+    print(f"\n{title}: {train.shape[0]} x {train.shape[1]}, {train.nnz} to learn from, {test.nnz} to find")
+    print(f"{'most popular':10} NDCG@10 {ndcg(top(scores, train), test):.4f}", flush=True)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name, matrix in (("train", train), ("inner", inner), ("held", held)):
+            # Peers get values up to 1, so that a strength means the same for ones and for stars.
+            sp.save_npz(folder / f"{name}.npz", matrix / matrix.data.max() if name != "held" else matrix)
+        run_lorank(folder)
+        found = {"lorank": json.loads((folder / "lorank.json").read_text())}
+        for name in ["lorank", *methods]:
+            if name != "lorank":
+                found[name] = call_peer(interpreter, folder, "--peer", name, "--fits", str(found["lorank"]["trials"]))
+            facts = found[name]
+            facts["test"] = ndcg(np.load(folder / f"{name}.npy"), test)
+            shown = {key: round(v, 4) if isinstance(v, float) else v for key, v in facts["setting"].items()}
+            times = f"search {facts['search']:6.1f} s ({facts['trials']} fits)  fit {facts['fit']:6.2f} s"
+            print(
+                f"{name:12} NDCG@10 {facts['test']:.4f} (held out {facts['validation']:.4f})  {times}  "
+                f"lists for all {facts['recommend']:5.2f} s  {shown}",
+                flush=True,
+            )
+        if speed:
+            measure_speed(folder, found, test, interpreter)
+
+
+def measure_speed(folder, found, test, interpreter):
+    """Seconds of single fits at several ranks, what was chosen else: how long for which NDCG, three times in turn."""
+    print("seconds of a fit (least of three, in turn) and NDCG@10 by rank; implicit at what its search chose")
+    rows = {}
+    for _ in range(3):
+        for rank in (16, 24, 32, 48, 64):
+            facts = fit_lorank(folder, found["lorank"]["setting"], rank)
+            rows.setdefault(("lorank", rank), []).append((facts["fit"], facts["recommend"], "lorank.npy"))
+            if rank == 16:
+                given = json.dumps(found["implicit"]["setting"])
+                facts = call_peer(interpreter, folder, "--fit", "implicit", "--setting", given)
+                chosen = found["implicit"]["setting"]["factors"]
+                rows.setdefault(("implicit", chosen), []).append((facts["fit"], facts["recommend"], "implicit.npy"))
+            for key in (("lorank", rank),):
+                rows[key][-1] += (ndcg(np.load(folder / "lorank.npy"), test),)
+    for (name, rank), times in rows.items():
+        quality = times[0][3] if name == "lorank" else found["implicit"]["test"]
+        print(f"{name:12} rank {rank:4} NDCG@10 {quality:.4f}  fit {min(t[0] for t in times):.2f} s  lists for all "
+              f"{min(t[1] for t in times):.2f} s")  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", help="interpreter that has implicit and irspack")
-    parser.add_argument("--methods", default="lorank,implicit,irspack,ease")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds of each search")
-    parser.add_argument("--data", choices=("movielens", "simulated"), default="movielens")
-    parser.add_argument("--peer", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--methods", help="peers, with commas between")
+    parser.add_argument("--data", choices=("movielens-1m", "movielens-100k", "simulated"), default="movielens-1m")
+    parser.add_argument("--speed", action="store_true")
+    for hidden in ("--peer", "--fit", "--setting", "--folder"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--fits", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peer:
-        run_peer(given.peer[0], Path(given.peer[1]), given.budget)
-        return
-    train, test = parts(ratings(given.data), 0)
-    inner, held = parts(train, 1)
-    popular = np.argsort(-np.asarray(train.sum(0)).ravel())
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        for name, matrix in (("train", train), ("inner", inner), ("held", held)):
-            sp.save_npz(folder / f"{name}.npz", matrix)
-        scores = np.zeros(train.shape, np.float32)
-        scores[:, popular] = -np.arange(len(popular), dtype=np.float32)
-        print(f"{train.shape[0]} x {train.shape[1]}, {train.nnz} positives to learn from, {test.nnz} to find")
-        print(f"{'most popular':14} NDCG@10 {ndcg(top(scores, train), test):.4f}")
-        for name in given.methods.split(","):
-            if name == "lorank":
-                run_lorank(folder, given.budget)
-            else:
-                interpreter = given.peers or sys.executable
-                command = [interpreter, __file__, "--peer", name, made, "--budget", str(given.budget)]
-                # implicit asks for it: its own threads do the work.
-                threads = {"OPENBLAS_NUM_THREADS": "1"} if name == "implicit" else {}
-                subprocess.run(
-                    command,
-                    check=True,
-                    env={**os.environ, **threads},
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-            facts = json.loads((folder / f"{name}.json").read_text())
-            measured = ndcg(np.load(folder / f"{name}.npy"), test)
-            print(
-                f"{name:14} NDCG@10 {measured:.4f}  search {facts['search']:6.1f} s ({facts['trials']} trials)  fit "
-                f"{facts['fit']:6.2f} s  lists for all {facts['recommend']:5.2f} s  {facts['setting']}",
-                flush=True,
-            )
+        run_peer(given.peer, Path(given.folder), given.fits)
+    elif given.fit:
+        run_fit(given.fit, Path(given.folder), json.loads(given.setting))
+    else:
+        methods = given.methods or ("implicit,irspack,ease" if given.peers else "ease")
+        for title, train, test in splits(given.data):
+            measure(title, train, test, methods.split(","), given.peers or sys.executable, given.speed)
 
 
 if __name__ == "__main__":

@@ -19,3 +19,8 @@ def printable(text: str) -> str:
     Ids and model files come from others: an escape sequence in them could repaint the screen, or worse.
     """
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def one_line(error: Exception) -> str:
+    """The first words of an error, or its name where it says nothing."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -7,7 +7,7 @@ import pytest
 
 from lorank import Observations, registry
 from lorank.datasets import synthetic
-from lorank.distributed import fit, folder_fit, parts, prepare
+from lorank.distributed import fit, folder_fit, ids, numbering, parts, prepare
 from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.problems import Problem
@@ -223,4 +223,50 @@ def test_a_damaged_batch_is_named(folder, damage, monkeypatch):
 
     monkeypatch.setattr(folder_fit, "_in_turn", damaging)
     with pytest.raises(InputError, match=r"spilled batch .* is (damaged|gone)"):
+        fit(folder, **NAMES, backend="out-of-core", rank=2)
+
+
+def test_ids_are_counted_and_looked_up(tmp_path):
+    """Dense integers in arrays, scattered ones and text by hash tables, in any order of batches."""
+    rng = np.random.default_rng(0)
+    largest, smallest = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    batches = {
+        "dense": [rng.integers(-9, 9, 60), rng.integers(1000, 1020, 50), rng.integers(-500, 30, 70)],
+        "first": [np.arange(smallest, smallest + 40), np.arange(smallest, smallest + 60)],
+        "scattered": [rng.integers(0, 9, 60), rng.integers(smallest, largest, 50), np.arange(9), np.array([largest])],
+        "text": [np.array(["b", "a", "b"]), np.array(["c"])],
+    }
+    for kind, found in batches.items():
+        tally, counts = ids.Tally(), {}
+        for batch in found:
+            values = np.where(rng.random(batch.size) < 0.3, np.nan, 1.0)
+            tally.add(pa.array(batch), values)
+            for one, value in zip(batch.tolist(), values):
+                counts[one] = counts.get(one, 0) + int(value == value)
+        table = tally.table()
+        assert dict(zip(table["id"].to_pylist(), table["count"].to_pylist())) == counts, kind
+        ids.write_table(table, ids.id_file(tmp_path, "rows", 0))
+        made = numbering.number_ids(tmp_path, "rows", [ids.id_file(tmp_path, "rows", 0)], folder_fit._in_turn)
+        assert [made.id_of(number) for number in range(made.lines)] == sorted(counts)
+        cuts = np.array([0, 3, len(counts)])
+        where = ids.Positions(ids.id_file(tmp_path, "rows", 0), cuts)
+        positions, part = where.of(pa.array(found[-1]), "a file")
+        assert [sorted(counts)[at] for at in positions] == found[-1].tolist()
+        np.testing.assert_array_equal(part, positions >= 3)
+        for other in ([9999999], [smallest], ["z"])[:2] if kind != "text" else (["z"],):
+            if other[0] not in counts:
+                with pytest.raises(InputError, match="a file was changed while it was read"):
+                    where.of(pa.array(other), "a file")
+
+
+def test_a_file_that_changes_between_the_passes_is_named(folder, entries, monkeypatch):
+    real = folder_fit._in_turn
+
+    def changing(function, jobs):
+        if function.__name__ == "spill":
+            write(folder, entries[0] + 1, *entries[1:])
+        return real(function, jobs)
+
+    monkeypatch.setattr(folder_fit, "_in_turn", changing)
+    with pytest.raises(InputError, match=r"0\.parquet was changed while it was read"):
         fit(folder, **NAMES, backend="out-of-core", rank=2)

@@ -9,8 +9,10 @@ from scipy.special import ndtri
 
 import lorank
 from lorank import InputError, LowRankImputer
-from lorank.estimators.coding import Coding, Indicators, OrdinalScores, Scores
+from lorank.estimators.codes import Indicators, OrdinalScores, Scores
+from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout, describe
+from lorank.losses import Huber, Logistic, Multinomial, Ordinal, Poisson, Squared
 
 CLASSES = ("ok", "grade", "colour")
 
@@ -123,6 +125,49 @@ def test_intervals_cover(mixed):
     assert chances[gaps & right].mean() > chances[gaps & ~right].mean() + 0.03
 
 
+@pytest.mark.parametrize("method", ["nnfn", "factored-nuclear"])
+def test_each_column_has_its_loss_under_a_factored_method(mixed, method):
+    holes, whole = mixed
+    imputer = LowRankImputer(method=method, kinds={"size": "positive", "level": "heavy-tailed"}).fit(holes)
+    found = [type(kind) for kind in imputer.model_.model_.loss.kinds]
+    assert found == [Squared, Squared, Poisson, Logistic, Ordinal, Multinomial, Multinomial, Multinomial, Huber]
+    filled = imputer.transform(holes)
+    assert (filled.dtypes == holes.dtypes).all()
+    assert not filled.isna().any().any()
+    assert (filled["size"] > 0).all()
+    assert filled["count"].between(0, holes["count"].max()).all()
+    for name in holes.columns.drop("when"):
+        gaps = holes[name].isna().to_numpy()
+        is_, was = filled[name].to_numpy()[gaps], whole[name].to_numpy()[gaps]
+        if name in CLASSES:
+            assert np.mean(is_ != was) < 0.6 * np.mean(whole[name].mode()[0] != was), name
+        else:
+            assert np.sqrt(np.mean((is_.astype(float) - was) ** 2)) < 0.9 * whole[name].astype(float).std(), name
+    # A row comes out the same whatever the others are, and the rows of the fit as they were fitted.
+    pd.testing.assert_frame_equal(imputer.transform(holes[220:221]), filled[220:221])
+
+
+def test_numbers_alone_have_the_squared_loss(table):
+    holes, _ = table
+    one, other = (LowRankImputer(method="nnfn", lam=0.5, rank=3, scale=scale).fit(holes) for scale in SCALES[1::2])
+    assert one.model_.model_.loss == other.model_.model_.loss == Squared()
+    np.testing.assert_array_equal(one.transform(holes), other.transform(holes))
+
+
+def test_huber_is_for_numbers_with_outliers():
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((150, 1)) @ rng.standard_normal((1, 6)) + 0.1 * rng.standard_normal((150, 6))
+    wild = whole.copy()
+    wild[rng.random(whole.shape) < 0.05] += 50
+    gaps = rng.random(whole.shape) < 0.2
+    holes = np.where(gaps, np.nan, wild)
+    errors = {}
+    for kind in ("real", "heavy-tailed"):
+        imputer = LowRankImputer(method="nnfn", kinds=dict.fromkeys(range(6), kind), rank=1, lam=1.0)
+        errors[kind] = np.sqrt(np.mean((imputer.fit_transform(holes) - whole)[gaps] ** 2))
+    assert errors["heavy-tailed"] < 0.2 * errors["real"]
+
+
 def test_indicators_are_added(mixed):
     holes, _ = mixed
     imputer = LowRankImputer(rank=2, lam=0.5, add_indicator=True).fit(holes)
@@ -153,7 +198,7 @@ def test_bounds_hold():
         ([0.5, 1.0], "count", "no whole number"),
         ([-1.0, 1.0], "positive", "cannot be of kind 'positive'"),
         ([1.0, 2.0, 3.0], "binary", "3 levels"),
-        ([1.0, 2.0], "colourful", "there are real, positive"),
+        ([1.0, 2.0], "colourful", "there are real, heavy-tailed, positive"),
         ([0.0, 2.0], ("bounded", 0, 1), "beyond 0 to 1"),
         ([0.0, 2.0], ("bounded", 1, 0), "low < high"),
         (["a", "b"], "real", "holds no numbers"),

@@ -8,9 +8,8 @@ import pytest
 import lorank
 from lorank import MatrixCompletion
 from lorank.errors import InputError
-from lorank.estimators.ranking_goal import most_popular
 from lorank.models.preferences import Grades
-from lorank.models.ranking_metrics import ranking_scores
+from lorank.models.ranking_metrics import most_popular, ranking_scores
 from lorank.observations import Observations
 from lorank.observations.splits import hold_out_of_rows
 
@@ -42,7 +41,7 @@ def test_lists_beat_the_most_popular(clicks, model):
     lists = most_popular(train, rows, 10)
     popular = np.mean([np.isin(held_out.cols[held_out.rows == i], lists[i]).mean() for i in np.unique(held_out.rows)])
     assert found["recall@10"] > 1.3 * popular
-    assert "for the most popular columns" in model.result_.message
+    assert "for the most popular columns" in model.model_.remark_on_lists()
     assert model.setting_.unobserved_weight > 0
     assert model.setting_.grades[2] == 0
     # Of two that are as good, the simpler one is chosen.
@@ -127,3 +126,57 @@ def test_values_with_what_was_not_observed(clicks):
 def test_what_cannot_be_meant(clicks, given, sentence):
     with pytest.raises(InputError, match=sentence):
         MatrixCompletion(rank=3, lam=1.0, **given).fit(clicks[0])
+
+
+def test_the_last_entries_are_held_out_where_times_are_known(clicks):
+    """Who takes what changes with time: with times, trials are judged by what came last."""
+    rng = np.random.default_rng(0)
+    train = clicks[0]
+    times = train.with_values(rng.permutation(train.nnz).astype(float))
+    rest, last = hold_out_of_rows(train, 0.2, 0, times)
+    when = np.full(train.shape, np.nan)
+    when[train.rows, train.cols] = times.values
+    for i in np.unique(last.rows):
+        assert when[i, rest.cols[rest.rows == i]].max() < when[i, last.cols[last.rows == i]].min()
+    given = {"rank": 4, "lam": 1.0, "theta": 0.0, "unobserved_weight": 0.2, "goal": "ranking", "random_state": 0}
+    fits = [MatrixCompletion(**given).fit(train, times=when) for when in (None, times)]
+    assert fits[0].tuning_.chosen.error != fits[1].tuning_.chosen.error
+    with pytest.raises(InputError, match="give goal='ranking' too"):
+        MatrixCompletion(rank=3, lam=1.0).fit(train, times=times)
+    with pytest.raises(InputError, match="same entries"):
+        MatrixCompletion(**given).fit(train, times=train.subset(train.rows > 0))
+
+
+def test_a_model_of_values_says_how_its_lists_compare(tmp_path):
+    """Ratings that say nothing of who sees what: the highest predictions are worse lists than the most popular."""
+    rng = np.random.default_rng(1)
+    m, n = 200, 80
+    seen = rng.random((m, n)) < 0.02 + 0.5 * (np.arange(n) < 8)
+    rows, cols = np.nonzero(seen)
+    values = np.round(3 + rng.standard_normal(rows.size), 1)
+    data = Observations.from_coo(rows, cols, values, (m, n))
+    model = MatrixCompletion("nnfn", rank=2, lam=3.0, biases=True, random_state=0).fit(data, validation=0.2).model_
+    assert model.lists["ndcg@10"] < model.lists["most popular"]
+    assert "goal='ranking' makes better lists" in model.remark_on_lists()
+    # The same by hand, of all rows: the model was fitted on the part that remains.
+    hidden = data.subset(~np.isin(rows * n + cols, model.observations.rows * n + model.observations.cols))
+    for popular, name in ((False, "ndcg@10"), (True, "most popular")):
+        found = ranking_scores(model, hidden, metrics=("ndcg",), popular=popular)["ndcg@10"]
+        assert model.lists[name] == pytest.approx(found)
+    model.save(tmp_path / "m.lorank")
+    assert lorank.load(tmp_path / "m.lorank").lists == model.lists
+
+
+def test_score_follows_unseen_and_lists(clicks, model):
+    held_out = clicks[1]
+    assert model.score(held_out) == ranking_scores(model, held_out, metrics=("ndcg",))["ndcg@10"]
+    table = {"row": ["a", "a", "b", "b", "c"], "col": ["x", "y", "x", "y", "x"], "value": [1.0, 2.0, 2.0, 4.0, 3.0]}
+    rows, cols, values = (np.array(part) for part in table.values())
+    ids = np.array(["a", "b", "c"]), np.array(["x", "y"])
+    data = Observations.from_coo(np.searchsorted(ids[0], rows), np.searchsorted(ids[1], cols), values, (3, 2), *ids)
+    fitted = MatrixCompletion("nnfn", rank=1, lam=1.0, biases=True, random_state=0).fit(data)
+    new = Observations.from_coo([0, 1], [0, 0], [1.0, 5.0], (2, 1), np.array(["a", "new"]), np.array(["x"]))
+    with pytest.raises(InputError, match="'new'"):
+        fitted.score(new)
+    predicted = fitted.predict(["a", "new"], ["x", "x"], unseen="bias")
+    assert fitted.score(new, unseen="bias") == pytest.approx(-np.sqrt(np.mean((predicted - [1.0, 5.0]) ** 2)))

@@ -73,7 +73,7 @@ def stations(monkeypatch):
 
 
 def run(dataset, entry):
-    return run_cell(Cell("climate", dataset, entry, 0, Budget(trials=12, search_seconds=60)), None)
+    return run_cell(Cell("climate", dataset, entry, 0, Budget(trials=24)), None)
 
 
 def test_rows_of_every_kind(stations):
@@ -96,7 +96,7 @@ def test_the_paper_has_one_graph(stations):
 
 def test_a_method_that_cannot_take_the_graph_is_a_row_with_its_reason(stations):
     entry = next(entry for entry in CLIMATE if entry.name == "nnfn")
-    fgsr = run(STATIONS[0], type(entry)("fgsr", "FGSR", "fgsr", sides=entry.sides, graph_weights=entry.graph_weights))
+    fgsr = run(STATIONS[0], type(entry)("fgsr", "FGSR", "fgsr", sides=entry.sides, graph_range=entry.graph_range))
     assert fgsr["status"] == "skipped"
     assert "cannot take a GraphLaplacian" in fgsr["reason"]
 

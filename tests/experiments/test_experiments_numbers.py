@@ -15,8 +15,9 @@ from lorank.experiments import report_tables as tables
 from lorank.experiments.findings import findings, floor_check, order_check
 from lorank.experiments.protocol import notes, readings
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
-from lorank.experiments.records import matching, read
+from lorank.experiments.records import read
 from lorank.experiments.report import write_report
+from lorank.experiments.reproduce import expected_seconds
 from lorank.experiments.statistics import Line, comparable, summarise
 from lorank.experiments.suites import FULL, QUICK, suites
 from lorank.experiments.verdict import verdict
@@ -107,7 +108,7 @@ def test_tables_say_the_same_in_three_formats():
     made = tables.build(suite, summarise(suite, ROWS))
     text = tables.markdown(made)
     assert "**0.0197 ± 0.0001**" in text
-    assert r"it \| broke" in text
+    assert "- MCP: it | broke" in text
     widths = {line.replace(r"\|", "").count("|") for line in text.splitlines() if line.startswith("|")}
     assert len(widths) == 1
     tex = tables.latex(made)
@@ -124,7 +125,7 @@ def test_tables_say_the_same_in_three_formats():
 def test_the_published_tables_are_written_from_their_records_byte_for_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "save", lambda chart, folder, labels: None)
     everything = suites("all", quick=False)
-    write_report(everything, matching(read(RESULTS / "records.jsonl"), everything), tmp_path)
+    write_report(everything, read(RESULTS / "records.jsonl"), tmp_path)  # those of earlier settings too
     for name in ("tables.md", "tables.tex", "tables.csv"):
         made, published = ((folder / name).read_text().split("## How and on what") for folder in (tmp_path, RESULTS))
         assert made[0] == published[0]
@@ -206,14 +207,77 @@ def test_both_ranks_are_told():
 
 
 def test_searches_and_fits_that_were_cut_off_are_counted():
-    rows = [
-        row("mcp", seed, 0.02, 0.1, reason="The search was out of time before all of its 12 trials.")
-        for seed in range(2)
-    ]
+    rows = [row("mcp", seed, 0.02, 0.1) | {"trials": 6, "allowed_trials": 12, "out_of_time": True} for seed in range(2)]
     rows.append(row("mcp", 2, 0.02, 0.1) | {"solver_status": "MAX_ITER"})
     said = findings(FULL["synthetic"], summarise(FULL["synthetic"], rows))
     assert "The clock ended the search of MCP on m = 500 (2 of 3 runs)." in said
     assert any("was the fit of MCP on m = 500 (1 of 3 runs)." in text for text in said)
+
+
+def only_row(suite, rows, dataset=None):
+    made = {table.name: table for table in tables.build(suite, summarise(suite, rows))}
+    (shown,) = made[f"{suite.name}-{dataset or 'synthetic-500'}"].rows
+    return {column: cell.text for column, cell in shown.items()}
+
+
+def test_a_table_says_how_many_fits_were_used_and_how_near_an_edge_the_best_was():
+    rows = [
+        row("mcp", seed, 0.02, 0.1)
+        | {"trials": 10 + 2 * seed, "allowed_trials": 12, "edges": {"lam": 1.5 - seed, "graph_weight": 2.0 + seed}}
+        for seed in range(2)
+    ]
+    shown = only_row(FULL["synthetic"], rows)
+    assert shown["fits"] == "11 of 12"
+    assert shown["decades to edge"] == "lam 0.5, graph 2.0"
+
+
+def test_errors_after_another_normalisation_are_a_column_beside():
+    def measured(dataset, error):
+        key = {"key": f"climate/{dataset}/nnfn/0", "suite": "climate", "dataset": dataset}
+        return row("nnfn", 0, error, 0.1) | key
+
+    rows = [measured("gas-co2", 0.65), measured("gas-co2-zscore", 0.13), measured("gas-co2-anomaly", 0.49)]
+    shown = only_row(FULL["climate"], rows, "gas-co2")
+    assert shown["test RMSE"] == "0.6500"
+    assert shown["RMSE, zero mean and unit variance"] == "0.1300"
+    assert shown["RMSE, anomalies"] == "0.4900"
+    assert "0.13" in tables.as_csv(tables.build(FULL["climate"], summarise(FULL["climate"], rows)))
+
+
+def test_a_reason_is_given_once():
+    suite = FULL["synthetic"]
+    rows = [row(name, seed, None, None, "skipped", "No file.") for name in ("mcp", "lsp") for seed in range(3)]
+    text = tables.markdown(tables.build(suite, summarise(suite, rows)))
+    assert text.count("No file.") == 1
+    assert "- All methods: No file." in text
+    text = tables.markdown(tables.build(suite, summarise(suite, [*rows, row("nnfn", 0, 0.02, 0.1)])))
+    assert "- LSP, MCP: No file." in text
+
+
+def test_every_method_of_the_paper_has_a_cell_in_each_of_its_tables():
+    by_data = {
+        dataset.name: {entry.name for entry in entries}
+        for suite in FULL.values()
+        for datasets, entries in suite.blocks
+        for dataset in datasets
+    }
+    for name, published in PUBLISHED.items():
+        assert set(published) <= by_data[name]
+    for name in ("ml10m-simulated", "yahoo-simulated"):
+        assert set(PUBLISHED["movielens-1m"]) == by_data[name]
+    for name in TABLE_6:
+        assert set(TABLE_6[name]) == by_data[f"{name}-unit"]
+    assert all(dataset.ranks == (5, 10, 20) for dataset in FULL["recommendation"].datasets[:4])
+
+
+def test_time_left_is_weighed_by_what_cells_took_before():
+    first, second = suites("synthetic")[0].cells(1, ["nnfn", "nuclear"])[:2]
+    other = FULL["ablation"].cells(1)[0]
+    rows = [
+        {"dataset": first.dataset.name, "method": first.entry.name, "status": "ok", "wall": wall} for wall in (2.0, 4.0)
+    ]
+    expected = expected_seconds([first, second, other], [*rows, {**rows[0], "method": "mcp", "wall": 9.0}])
+    assert expected == {first.key: 3.0, second.key: 5.0, other.key: 5.0}
 
 
 def test_floor_check_says_who_reaches_least_squares_and_whether_they_agree():

@@ -49,7 +49,10 @@ def test_a_record_says_all_that_is_needed(finished):
     assert row["error"] > 0.5 * row["floor"]
     assert row["seconds"] > 0
     assert row["peak_mb"] > 10
-    assert row["threads"] >= 1
+    assert row["threads"] == 1
+    assert row["code"] == records.code_version()
+    assert row["allowed_trials"] == 3
+    assert row["edges"]["lam"] >= 0
     assert {"lorank", "numpy", "numba"} <= set(row["versions"])
     assert row["curve"][-1][1] == pytest.approx(row["error"], rel=1e-5)
     assert all(a[0] <= b[0] for a, b in zip(row["curve"], row["curve"][1:]))
@@ -96,6 +99,44 @@ def test_other_settings_are_another_cell(finished):
     with Records(finished) as opened:
         assert opened.is_done(cell)
         assert not opened.is_done(replace(cell, budget=Budget(trials=4)))
+
+
+def test_records_of_other_code_are_made_again(finished, monkeypatch):
+    (cell,) = SUITE.cells(1, ["nnfn"])[:1]
+    monkeypatch.setattr(records, "code_version", lambda: "another")
+    with Records(finished) as opened:
+        assert not opened.is_done(cell)
+
+
+def test_only_the_meaning_of_code_counts(tmp_path):
+    def version(text):
+        for room in records.ROOMS:
+            path = tmp_path / room if room.endswith(".py") else tmp_path / room / "a.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+        (tmp_path / "losses.py").write_text(text)
+        records.code_version.cache_clear()
+        return records.code_version(tmp_path)
+
+    written = version('def f(x):\n    """Twice x."""\n    return 2 * x\n')
+    assert version('# Quick.\ndef f( x ):\n    """x, twice."""\n\n    return 2*x\n') == written
+    assert version('def f(x):\n    """Twice x."""\n    return 3 * x\n') != written
+    records.code_version.cache_clear()
+
+
+def test_cells_run_side_by_side_each_on_its_own_core(tmp_path, monkeypatch):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("One core.")
+    cells, open_now, most = SUITE.cells(seeds=2), [], []
+
+    def begin(done, of, cell):
+        open_now.append(cell.key)
+        most.append(len(open_now))
+
+    run(cells, tmp_path / "records.jsonl", None, lambda done, of, row: open_now.remove(row["key"]), begin)
+    assert max(most) == len(cores)
+    assert {row.get("threads", 1) for row in records.read(tmp_path / "records.jsonl").values()} == {1}
 
 
 def test_reports_leave_out_records_of_other_settings(finished):

@@ -106,7 +106,9 @@ def test_a_fit_that_is_killed_goes_on_and_ends_with_the_same_bits(folder, how):
         err = ended(child)
         killed = not Path("model.lorank").exists()
         assert "Traceback" not in err
-        if how != "kill" and killed:
+        # While the command line is still being parsed, a signal ends the process by itself, and nothing has begun.
+        began = Path("model.lorank.checkpoint").exists() or child.returncode != -signal.SIGTERM
+        if how != "kill" and killed and began:
             assert child.returncode == 1, err
             assert err.count("Interrupted") == 1
         assert {path.name for path in folder.iterdir()} <= {

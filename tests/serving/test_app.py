@@ -2,14 +2,18 @@
 
 import json
 import re
+import socket
+import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from serving_model import fitted
 from starlette.testclient import TestClient
 
-from lorank.serving.app import Service, application
+from lorank.serving.app import QUICK, Service, _work, application
+from lorank.serving.questions import QUESTIONS, Limits
 
 
 def ask(client, name, **given):
@@ -77,6 +81,7 @@ def test_likes_and_new_rows(client, model):
         ("fold-in", {"entries": []}, "entries must be a list of objects"),
         ("fold-in", {"entries": [{"col": 100}]}, "needs a value"),
         ("fold-in", {"entries": [{"col": 7, "value": 1}]}, "Unknown column 7"),
+        ("fold-in", {"entries": [{"col": [100, 101], "value": 1}]}, "col must be one id"),
         ("fold-in", {"entries": [{"col": 100, "value": 1}, {"col": 100, "value": 2}]}, "twice|more than once"),
     ],
 )
@@ -158,3 +163,102 @@ def test_shards_are_served_too(model, tmp_path):
         found = ask(client, "recommend", rows=["u1"], n=3)["lists"][0]["items"]
     assert [item["col"] for item in found] == model.recommend(["u1"], 3).cols.tolist()
     assert json.dumps(found)
+
+
+def test_a_row_that_is_asked_for_twice_has_each_column_once(client):
+    """Also where fewer columns are left than are asked for."""
+    for own in ask(client, "recommend", rows=["u1", "u1", "u1"], n=20, allow=[100, 101, 102], seen=True)["lists"]:
+        assert sorted(item["col"] for item in own["items"]) == [100, 101, 102]
+
+
+def test_lists_have_so_many_items_in_all(path):
+    limits = Limits(items=100)
+    with TestClient(application(Service(str(path), hosts=("testserver",), limits=limits))) as client:
+        for name, given in (("recommend", {"rows": ["u1"] * 11}), ("similar", {"cols": [100] * 11})):
+            answer = client.post(f"/v1/{name}", json={**given, "n": 10})
+            assert answer.status_code == 400
+            assert answer.json() == {"error": "11 lists of 10 have more than 100 items; ask for fewer at once."}
+
+
+def test_one_large_question_keeps_nobody_waiting():
+    """Whatever takes longer than some milliseconds goes to a thread, with the items that are to be written."""
+    assert _work("recommend", {"rows": ["u"], "n": 10}, (1000, 2000), 20) <= QUICK
+    assert _work("predict", {"rows": ["u"] * 100, "cols": ["c"] * 100}, (1000, 2000), 20) <= QUICK
+    assert _work("recommend", {"rows": ["u"] * 100, "n": 100}, (10, 10), 2) > QUICK
+    assert _work("similar", {"cols": ["c"] * 1000, "n": 10}, (10, 10), 2) > QUICK
+    assert _work("predict", {"rows": ["u"] * 10_000, "cols": ["c"] * 10_000}, (10, 10), 2) > QUICK
+
+
+def test_a_question_that_takes_too_long_counts_until_it_ends(path, monkeypatch):
+    """A thread cannot be ended: were it forgotten, any number of them could be under way."""
+    ended, asked = threading.Event(), []
+
+    def slow(model, given, limits):
+        asked.append(given)
+        ended.wait(30)
+        return {}
+
+    monkeypatch.setitem(QUESTIONS, "predict", slow)
+    monkeypatch.setattr("lorank.serving.app.QUICK", -1)
+    monkeypatch.setattr("lorank.serving.app.WAITING", 2)
+    service = Service(str(path), hosts=("testserver",), limits=Limits(seconds=0.1))
+    with TestClient(application(service)) as client:
+        try:
+            found = [client.post("/v1/predict", json={}).json()["error"] for _ in range(4)]
+        finally:
+            ended.set()
+    assert len(asked) == 2
+    assert ["takes more than" in error for error in found] == [True, True, False, False]
+
+
+def test_no_address_leads_to_another_host(client):
+    assert client.get("/v1/health/", follow_redirects=False).status_code == 404
+
+
+@pytest.fixture
+def listening(path):
+    """A server with its own protocol, in a thread; its limits are short."""
+    uvicorn = pytest.importorskip("uvicorn")
+    from lorank.serving import patience
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patience, "SECONDS", 0.3)
+        app = application(Service(str(path), limits=Limits(seconds=0.3)))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(app, port=port, http=patience.PatientProtocol, log_level="error"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield port
+        server.should_exit = True
+        thread.join()
+
+
+def _all_of(port, *parts):
+    """What the server sends until it closes, for parts that are sent with a pause after each."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(0.05)
+        found = b""
+        with suppress(ConnectionError):
+            while more := connection.recv(1 << 16):
+                found += more
+        return found
+
+
+def test_clients_that_never_end_are_left(listening):
+    head = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"
+    post = (
+        b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n"
+    )
+    assert _all_of(listening) == b""
+    assert _all_of(listening, head) == b""
+    assert _all_of(listening, head + b"\r\n", head).count(b'"status":"ok"') == 1
+    assert _all_of(listening, head + b"X: " + b"a" * 100_000) == b""
+    assert _all_of(listening, post + b"{").startswith(b"HTTP/1.1 408")
+    assert _all_of(listening, head + b"Connection: close\r\n", b"\r\n").startswith(b"HTTP/1.1 200")

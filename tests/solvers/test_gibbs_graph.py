@@ -99,5 +99,5 @@ def test_same_seed_same_bits_and_what_is_refused():
     assert np.abs(first[3] - (X[2] + X[4]) / 2).max() < 0.2
     with pytest.raises(InputError, match="cannot take a KernelPrior"):
         MatrixCompletion("bpmf", 2, row_side=KernelPrior.on_time(np.arange(12))).fit(X)
-    with pytest.raises(InputError, match="Biases do not go"):
+    with pytest.raises(InputError, match="draws no biases beside a graph"):
         MatrixCompletion("bpmf", 2, biases=True, row_side=path(12)).fit(X)

@@ -60,10 +60,11 @@ def test_never_measured_places_come_out_in_degrees(climate):
     assert 0.5 < np.sqrt(np.mean(model.error_[:35] ** 2)) / actual < 2
 
 
-def test_new_coordinates_are_predicted_like_rows_without_values(climate):
+@pytest.mark.parametrize("name", ["departures", "anomalies"])
+def test_new_coordinates_are_predicted_like_rows_without_values(climate, name):
     _, values, lat, lon = climate
-    whole = SpatialCompletion(**FIXED).fit(values, lat, lon, MONTHS)
-    fewer = SpatialCompletion(**FIXED).fit(values[:35], lat[:35], lon[:35], MONTHS)
+    whole = SpatialCompletion(name, **FIXED).fit(values, lat, lon, MONTHS)
+    fewer = SpatialCompletion(name, **FIXED).fit(values[:35], lat[:35], lon[:35], MONTHS)
     np.testing.assert_allclose(fewer.predict_at(lat[35:], lon[35:]), whole.predict()[35:], atol=0.05)
 
 

@@ -1,9 +1,11 @@
 """Tables about rows or columns."""
 
+import numpy as np
 import pytest
 
 from lorank.errors import InputError
-from lorank.tables.side_tables import read_side_table
+from lorank.side_information.encoding import Encoding
+from lorank.tables.side_tables import read_features, read_side_table
 
 
 def test_columns_by_name_with_the_ids_first(tmp_path):
@@ -34,6 +36,8 @@ def test_parquet_keeps_its_types(tmp_path):
         ("id\n1\n2\n", "one column"),
         ("id,a\n1,2\n1,3\n", "the id '1' more than once"),
         ("id,a\n", "no lines"),
+        ("id,a,a\n1,2,3\n", "2 columns called 'a'"),
+        (f"id,a\n1,{'x' * 200_000}\n", "field larger"),
     ],
 )
 def test_what_is_no_such_table(tmp_path, text, sentence):
@@ -41,3 +45,25 @@ def test_what_is_no_such_table(tmp_path, text, sentence):
     path.write_text(text)
     with pytest.raises(InputError, match=sentence):
         read_side_table(path)
+
+
+@pytest.mark.parametrize("content", [b"id,a\n1,2\n" + b"3,4\n" * 20_000 + b"\xff\xfe", b"PAR1 and no more"])
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_damaged_tables_are_refused_in_one_sentence(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        read_side_table(path)
+
+
+def test_a_long_text_does_not_make_all_texts_long(tmp_path):
+    """One title of 100 kB among 20,000 would take 8 GB as numpy's text."""
+    path = tmp_path / "t.csv"
+    lines = "".join(f"{i},t{i % 5}\n" for i in range(20_000))
+    path.write_text(f"id,title\n{lines}20000,{'x' * 100_000}\n")
+    table = read_features(path)
+    encoding, matrix = Encoding.learn(table)
+    assert encoding.width == 6
+    assert matrix.shape == (20_001, 6)
+    again = encoding.encode(table)
+    np.testing.assert_array_equal(again.toarray()[-1], matrix.toarray()[-1])

@@ -90,6 +90,9 @@ def complete(
     predicted from those around it, and the estimated error of each value is written as another variable. Or it holds a
     grid over times with gaps, such as clouds; cells that have no value at all are land, and stay missing.
 
+    With --variable a table is long: a line for each value, with columns of its location (--dim), its date (--time),
+    latitude and longitude, and covariates. It comes back with a line for every location and date.
+
     Example: lorank complete table.csv -o filled.csv
     """
     given = assignments or lam != "auto" or theta is not None
@@ -111,6 +114,12 @@ def complete(
         names |= {"covariates": covariate or (), "mask": mask}
         params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
         answer(_fill_netcdf(table, output, names, normalisation, params), as_json)
+        return
+    if variable is not None:
+        places: dict[str, Any] = {"value": variable, "place": dim or row, "time": time, "lat": lat, "lon": lon}
+        places["covariates"] = covariate or ()
+        params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
+        answer(_fill_long(table, output, places, {"normalisation": normalisation, **params}), as_json)
         return
     if draws is not None and method == "auto" and not given:
         params["method"] = "bpmf"
@@ -200,6 +209,24 @@ def _impute(values: Any, path: Path, draws: int | None, params: dict[str, Any]) 
         return [values] * (draws or 1), 0
     imputer = LowRankImputer(**params).fit(values)
     return [imputer.transform(values)] if draws is None else imputer.draws(draws), missing
+
+
+def _fill_long(source: Path, target: Path, names: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """Fill a long table of series at locations; gives the facts to print."""
+    from lorank.files import reading_once
+    from lorank.spatial.long_tables import complete_columns
+    from lorank.tables import write
+    from lorank.tables.side_tables import read_columns
+
+    for name, option in (("place", "--dim"), ("time", "--time")):
+        if names[name] is None:
+            raise InputError(f"A long table of locations needs {option}: the name of the column of its {name}s.")
+    given = {name: None if value == "auto" and name != "normalisation" else value for name, value in params.items()}
+    with reading_once():
+        columns = read_columns(source)
+    filled, used = complete_columns(columns, **names, parameters=given)
+    write(target, filled)
+    return {"table": str(target), "cells": used.pop("cells"), "filled": used.pop("filled"), **used}
 
 
 def _fill_netcdf(

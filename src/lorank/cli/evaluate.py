@@ -54,7 +54,7 @@ def evaluate(
     sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k, recall@k.
+    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k and recall@k beside the most popular columns.
 
     Example: lorank evaluate model.lorank test.csv
     """
@@ -87,16 +87,15 @@ def evaluate(
     if clip and fitted.range is None:
         raise InputError("The range of the data is not known to this model; leave out --clip.")
     residuals = (np.clip(predicted, *(fitted.range or ())) if clip else predicted) - known.values
-    facts: dict[str, Any] = {
-        "entries": known.nnz,
-        "unknown": unknown,
-        "rmse": float(np.sqrt(np.mean(residuals**2))),
-        "mae": float(np.abs(residuals).mean()),
-    }
+    facts: dict[str, Any] = {"entries": known.nnz, "unknown": unknown}
+    if fitted.setting.grades is None:  # one that ranks predicts preferences, not values
+        facts |= {"rmse": float(np.sqrt(np.mean(residuals**2))), "mae": float(np.abs(residuals).mean())}
     if fitted.observations is not None:
         facts["relevant_from"] = fitted.mean if relevant is None else relevant
         with ProgressBar("Ranking", int(np.count_nonzero(np.diff(known.by_row.pointers)))) as bar:
             facts |= ranking_scores(fitted, known, k, relevant, bar.advance)
+        popular = ranking_scores(fitted, known, k, relevant, popular=True)
+        facts |= {f"most_popular_{name}": value for name, value in popular.items()}
     else:
         say("The model was saved without its data, so that its lists cannot be judged.")
     answer(facts, as_json)

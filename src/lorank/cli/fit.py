@@ -49,7 +49,7 @@ from lorank.cli.options import (
 )
 from lorank.cli.terminal import answer, noting_interrupts, say, tried
 from lorank.errors import InputError
-from lorank.files import size_of
+from lorank.files import refuse, size_of, url_of
 from lorank.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def fit(
         "dtype": "float32" if float32 else "float64",
         "goal": goal,
     }
-    saved = checkpoint or Path(f"{output}.checkpoint")
+    # A model in a store leaves its checkpoint here: that is changed in place.
+    saved = checkpoint or Path(f"{output if url_of(output) is None else output.name}.checkpoint")
+    refuse(saved, "A checkpoint")
     if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
     from lorank.estimators import MatrixCompletion
@@ -232,7 +234,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 
     (m, n), result = model.shape, model.result
     return {
-        "model": str(output),
+        "model": url_of(output) or str(output),
         "bytes": size_of(output),
         "rows": m,
         "columns": n,
@@ -248,7 +250,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
 def _errors(model: Model) -> dict[str, float]:
     held_out = model.held_out_error()
     if model.setting.grades is not None and held_out is not None:
-        say(f"Lists were the goal (--goal ranking). {model.result.message}")
+        say(f"Lists were the goal (--goal ranking). {model.remark_on_lists()}")
         return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
     errors = {"training_rmse": model.training_error}
     if held_out is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lorank.cli.options import JsonOption, ModelArgument
 from lorank.cli.terminal import answer
-from lorank.files import size_of
+from lorank.files import size_of, url_of
 
 
 def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
@@ -15,4 +15,4 @@ def inspect(model: ModelArgument, as_json: JsonOption = False) -> None:
     import lorank
 
     facts = lorank.load(model).describe()
-    answer({"model": str(model), "bytes": size_of(model), **facts}, as_json)
+    answer({"model": url_of(model) or str(model), "bytes": size_of(model), **facts}, as_json)

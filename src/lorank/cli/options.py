@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.errors import InputError
-from lorank.files import check_writable
+from lorank.files import check_writable, is_folder
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
@@ -132,15 +132,19 @@ WorkFolderOption = Annotated[
     Path | None,
     typer.Option(rich_help_panel=SCALE, help="Folder for the blocks; on a cluster, on storage that all nodes share."),
 ]
-VariableOption = Annotated[str | None, typer.Option(help="NetCDF: the variable to fill, if there are several.")]
-DimOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of the locations.")]
+VariableOption = Annotated[
+    str | None, typer.Option(help="NetCDF: the variable, if there are several; long tables: the column.")
+]
+DimOption = Annotated[
+    str | None, typer.Option(help="NetCDF: the dimension of the locations; long tables: their column.")
+]
 LatOption = Annotated[
-    str | None, typer.Option(help="NetCDF: the coordinate of the latitudes; lat or latitude if not given.")
+    str | None, typer.Option(help="Coordinate or column of the latitudes; lat or latitude if not given.")
 ]
 LonOption = Annotated[
-    str | None, typer.Option(help="NetCDF: the coordinate of the longitudes; lon or longitude if not given.")
+    str | None, typer.Option(help="Coordinate or column of the longitudes; lon or longitude if not given.")
 ]
-TimeOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of the times.")]
+TimeOption = Annotated[str | None, typer.Option(help="NetCDF: the dimension of the times; long tables: their column.")]
 NormalisationOption = Annotated[
     str,
     typer.Option(
@@ -154,7 +158,7 @@ MaskOption = Annotated[
 ]
 CovariateOption = Annotated[
     list[str] | None,
-    typer.Option("--covariate", help="NetCDF: a coordinate or variable known at every location, such as elevation."),
+    typer.Option("--covariate", help="Coordinate, variable or column known at every location, such as elevation."),
 ]
 
 
@@ -181,7 +185,7 @@ class Backend:
         if backend not in ("local", "ray"):
             raise typer.BadParameter(f"give local or ray, not {backend!r}.", param_hint="--backend")
         on_ray = backend == "ray"
-        in_parts = out_of_core or table.is_dir() or (on_ray and table.suffix.lower() in (".parquet", ".pq"))
+        in_parts = out_of_core or is_folder(table) or (on_ray and table.suffix.lower() in (".parquet", ".pq"))
         if on_ray and out_of_core:
             raise typer.BadParameter("give either --out-of-core or --backend ray.")
         if not on_ray and (workers is not None or address is not None):

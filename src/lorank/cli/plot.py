@@ -28,10 +28,10 @@ def plot(
     Example: lorank plot model.lorank -o model.png
     """
     import lorank
-    from lorank.files import kind_of, replacing
+    from lorank.files import is_folder, kind_of, replacing
     from lorank.plots import draw_model
 
-    if not model.is_dir() and kind_of(model) in NETCDF:
+    if not is_folder(model) and kind_of(model) in NETCDF:
         _draw_maps(model, output or Path("map.png"), variable, time)
         return
     output = output or Path("model.png")

@@ -64,6 +64,9 @@ def recommend(
         for ranking in fitted.rankings(rows, n, seen=seen, advance=bar.advance, **filters):
             append(list_columns(fitted, ranking))
             lines += ranking.rows.size
+    remark = fitted.remark_on_lists()
+    if remark and fitted.setting.grades is None:
+        say(remark)
     if not lines:
         say("Every column was seen in these rows, or left out; nothing is left to recommend.")
 
@@ -99,13 +102,14 @@ def _columns_of(model: Model, given: list[str] | None) -> Any:
     import numpy as np
 
     from lorank.errors import InputError
+    from lorank.files import url_of
     from lorank.tables.names import as_model_spells
     from lorank.tables.side_tables import read_columns
 
     for_all: list[str] = []
     by_row: dict[str, list[str]] = {}
     for word in given:
-        if not Path(word).is_file():
+        if url_of(word) is None and not Path(word).is_file():
             for_all.append(word)
             continue
         columns = list(read_columns(Path(word)).values())

@@ -20,7 +20,7 @@ from lorank.linalg import Factors
 from lorank.models import Model
 from lorank.models.description import describe
 from lorank.models.packing import exact_type
-from lorank.models.shard_files import UNEQUAL_FORMAT, check_target, write_manifest
+from lorank.models.shard_files import MANIFEST, UNEQUAL_FORMAT, check_target, write_manifest
 from lorank.observations import Lines
 from lorank.types import Array
 
@@ -54,7 +54,7 @@ def export(
     about["seen"] = [entries for entries, _, _, _ in seen]
     about["range"] = [min(low for _, low, _, _ in seen), max(high for _, _, high, _ in seen)]
     about["weights"] = False
-    with replacing_folder(folder, check_target) as beside:
+    with replacing_folder(folder, check_target, MANIFEST) as beside:
         arrays: dict[str, Array] = {}
         sigma = None if model.sigma is None else model.sigma.tolist()
         about |= {**describe(model, arrays), **about, "arrays": list(arrays), "sigma": sigma, "format": UNEQUAL_FORMAT}

@@ -24,6 +24,7 @@ from lorank.distributed.prepare import Prepared, prepare
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
+from lorank.files import refuse
 from lorank.linalg.factors import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.models import Model, shards
@@ -228,6 +229,8 @@ def _engine(
 
 @contextmanager
 def _temporary(parent: str | Path | None) -> Iterator[Path]:
+    if parent is not None:
+        refuse(parent, "The work folder")
     if parent is not None and not Path(parent).is_dir():
         raise InputError(f"The work folder {parent} does not exist; make it first.")
     kind = f"lorank-blocks-{machine_number()}"

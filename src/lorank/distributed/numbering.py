@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 
+from lorank.distributed.ids import write_table
 from lorank.distributed.parts import LINE_WEIGHT, part_count
 from lorank.errors import InputError
 from lorank.files import replacing
@@ -166,9 +167,3 @@ def _bisect(ids: pa.Array, split: pa.Scalar) -> int:
 def read_table(path: str) -> pa.Table:
     """A table, memory-mapped."""
     return feather.read_table(path, memory_map=True)
-
-
-def write_table(table: pa.Table, path: str) -> None:
-    """A table, whole or not at all."""
-    with replacing(path, sync=False) as beside:
-        feather.write_feather(table, beside, compression="uncompressed")

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.feather as feather
 
-from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids, write_table
+from lorank import kernels
+from lorank.distributed.ids import Positions, Tally, id_file, write_table
+from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids
 from lorank.distributed.parts import Part, PartFile
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS
 from lorank.errors import InputError
@@ -78,7 +77,7 @@ def prepare(
     run(scan, [(path, columns, str(folder), number) for number, path in enumerate(files)])
     ids: dict[str, Numbering] = {}
     for side in (ROWS, COLS):
-        paths = [path for number in range(len(files)) if os.path.exists(path := _id_file(folder, side, number))]
+        paths = [path for number in range(len(files)) if os.path.exists(path := id_file(folder, side, number))]
         if paths:
             ids[side] = number_ids(folder, side, paths, run)
         if not paths or not ids[side].entries:
@@ -103,52 +102,37 @@ def prepare(
 
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:
     """Distinct ids of one file and how many known values each has."""
-    tables: dict[str, list[pa.Table]] = {ROWS: [], COLS: []}
+    tallies = {ROWS: Tally(), COLS: Tally()}
     for rows, cols, values in parquet.batches(path, *columns, BATCH):
-        known = pa.array(~np.isnan(values))
-        for side, ids in ((ROWS, rows), (COLS, cols)):
-            seen = pc.value_counts(ids.filter(known))
-            tables[side].append(pa.table({"id": seen.field(0), "count": seen.field(1)}))
-            if len(seen) == 0 or pc.sum(known).as_py() < len(ids):
-                # An id whose values are all missing is still a line of the matrix.
-                every = pc.unique(ids)
-                tables[side].append(pa.table({"id": every, "count": pa.array(np.zeros(len(every), np.int64))}))
-            if len(tables[side]) > 16:
-                tables[side] = [_summed(tables[side])]
-    for side, found in tables.items():
-        if found:
-            write_table(_summed(found), _id_file(folder, side, number))
-
-
-def _summed(tables: list[pa.Table]) -> pa.Table:
-    total = pa.concat_tables(tables).group_by("id").aggregate([("count", "sum")])
-    return pa.table({"id": total["id"].combine_chunks(), "count": total["count_sum"].combine_chunks()})
+        tallies[ROWS].add(rows, values)
+        tallies[COLS].add(cols, values)
+    for side, tally in tallies.items():
+        if (found := tally.table()) is not None:
+            write_table(found, id_file(folder, side, number))
 
 
 def spill(path: str, plan: Plan, number: int) -> int:
     """Write one file's entries, each batch sorted by part behind a table of where the parts begin; gives the number of
     batches."""
     written = 0
-    tables = {side: feather.read_table(_id_file(plan.folder, side, number)) for side in (ROWS, COLS)}
-    names = {side: _one(table["id"]) for side, table in tables.items()}
-    numbers = {side: table["position"].to_numpy() for side, table in tables.items()}
+    found = {side: Positions(id_file(plan.folder, side, number), plan.cuts[side]) for side in (ROWS, COLS)}
     for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
-        known = ~np.isnan(values)
-        i = numbers[ROWS][positions(rows, names[ROWS])][known]
-        j = numbers[COLS][positions(cols, names[COLS])][known]
-        values = values[known]
-        held = drawn(i, j, plan.held_out, plan.seed)
-        for side, line, other, chosen in ((ROWS, i, j, ~held), (COLS, j, i, ~held), (HELD_OUT, i, j, held)):
+        (i, row_part), (j, col_part) = found[ROWS].of(rows, path), found[COLS].of(cols, path)
+        known, held = ~np.isnan(values), drawn(i, j, plan.held_out, plan.seed)
+        for side, line, other, part, chosen in (
+            (ROWS, i, j, row_part, known & ~held),
+            (COLS, j, i, col_part, known & ~held),
+            (HELD_OUT, i, j, row_part, known & held),
+        ):
             if side == HELD_OUT and not plan.held_out:
                 continue
-            part = np.searchsorted(plan.cuts[side], line[chosen], side="right") - 1
-            order = np.argsort(part, kind="stable")
-            records = np.empty(order.size, plan.record)
-            records["line"], records["other"] = line[chosen][order], other[chosen][order]
-            records["value"] = values[chosen][order]
+            records = np.empty(np.count_nonzero(chosen), plan.record)
+            starts = np.zeros(plan.cuts[side].size, np.int64)
+            fields = (records[name] for name in ("line", "other", "value"))
+            kernels.deal(part, chosen, line, other, values, starts, *fields)
             target = _spill_file(plan, side, number, batch)
             with replacing(target, sync=False) as beside, open(beside, "wb") as file:
-                np.searchsorted(part[order], np.arange(plan.cuts[side].size)).astype("<i8").tofile(file)
+                starts.astype("<i8").tofile(file)
                 records.tofile(file)
         written = batch + 1
     return written
@@ -202,30 +186,17 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
     records = np.concatenate(found) if found else np.empty(0, plan.record)
     lo, hi = int(plan.cuts[side][number]), int(plan.cuts[side][number + 1])
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
-    cells = (records["line"].astype(np.int64) - lo) * width + records["other"]
-    order = np.argsort(cells)
-    twice = np.flatnonzero(np.diff(cells[order]) == 0)
-    if twice.size:
-        entry = records[order[twice[0]]]
-        pair = [entry["other"], entry["line"]] if side == COLS else [entry["line"], entry["other"]]
-        names = [plan.ids[which].id_of(int(at)) for which, at in zip((ROWS, COLS), pair)]
+    order = kernels.radix_order(records["other"], width)
+    sorted_by_other = records[order]
+    line, other, value = (sorted_by_other[name] for name in ("line", "other", "value"))
+    pointers, indices, values = np.zeros(hi - lo + 1, np.int64), np.empty_like(other), np.empty_like(value)
+    kernels.compress(line - lo, other, value, pointers, indices, values)
+    twice = kernels.first_duplicate(pointers, indices)
+    if twice >= 0:
+        at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1
+        pair = (int(indices[twice]), at) if side == COLS else (at, int(indices[twice]))
+        names = [plan.ids[which].id_of(at) for which, at in zip((ROWS, COLS), pair)]
         raise InputError(f"The entry ({names[0]}, {names[1]}) is given more than once; keep one value for each pair.")
-    pointers = np.zeros(hi - lo + 1, np.int64)
-    np.cumsum(np.bincount(records["line"] - lo, minlength=hi - lo), out=pointers[1:])
-    lines = Lines(pointers, records["other"][order], records["value"][order])
+    lines = Lines(pointers, indices, values)
     check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
     return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines, width)
-
-
-def _id_file(folder: str | Path, side: str, number: int) -> str:
-    return f"{folder}/ids-{side}-{number}.feather"
-
-
-def positions(ids: pa.Array, known: pa.Array) -> Array:
-    """Position of each id among the known ones."""
-    return pc.index_in(ids, value_set=known).to_numpy(zero_copy_only=False)
-
-
-def _one(column: Any) -> pa.Array:
-    """A chunked column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

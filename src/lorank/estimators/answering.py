@@ -67,9 +67,12 @@ class ModelEstimator(BaseEstimator):
         """
         return self._fitted().complete()
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
-        return self._fitted().score(X)
+    def score(self, X: Any, y: Any = None, *, unseen: str = "error") -> float:
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better.
+
+        unseen is as for `predict`. Of a model that ranks, the measure of its lists by what is relevant in X.
+        """
+        return self._fitted().score(X, unseen=unseen)
 
     def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
         """Write the model to a file or a folder of shards; see `Model.save`."""

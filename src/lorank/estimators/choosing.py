@@ -30,13 +30,13 @@ from lorank.estimators.sides import sides_of, weighted_graphs
 from lorank.linalg.blas import one_blas_thread
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.side_information import Features, GraphLaplacian
+from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import several
 from lorank.solvers import Checkpoint
 from lorank.tuning import choice, path
 from lorank.tuning.held_out import HeldOutJudge, Part
 from lorank.tuning.search import Found, Search
-from lorank.tuning.setting import AUTO, Setting, prepared
+from lorank.tuning.setting import AUTO, Setting, Space, noise_norm, prepared
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
 from lorank.tuning.trials import CANDIDATE
 
@@ -64,17 +64,19 @@ def tune(
 
     The parameters of the kind that was chosen, and what was found.
     """
+    parts = choice.in_single_precision(parts)
     options = candidates(asked, parts[0][0])
     seconds = math.inf if asked.max_seconds is None else asked.max_seconds / 2
     with one_blas_thread():
         # Several kinds are compared on some rows of large data; what is tuned is then tuned on all of them.
         some = choice.thinned(parts, seed) if len(options) > 1 else parts
         kinds: list[choice.Kind] = []
+        ratio = 1.0 if some is parts else noise_norm(parts[0][0]) / noise_norm(some[0][0])
         for name, option in options.items():
             kind = _kind(name, option, some, seed, not kinds, brief=some is not parts)
             whole = f"{name}{ALL_ROWS}"
             if some is not parts and kind.tuned:
-                kind = replace(kind, whole=_kind(whole, option, parts, seed, first=False))
+                kind = replace(kind, whole=_kind(whole, option, parts, seed, first=False, ratio=ratio))
             kinds.append(kind)
         found = choice.choose(kinds, TrialLog(checkpoint, on_trial), seconds)
     return options[found.parameters[CANDIDATE].removesuffix(ALL_ROWS)], found
@@ -109,10 +111,22 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
                     except InputError as error:
                         refused = refused or error
                         continue
-                    found[_name(option) + (f" + graph, weight {weight:g}" if weight else "")] = option
+                    name = _name(option) + (f" + graph, weight {weight:g}" if weight else "")
+                    found |= _with_level(name, option)
     if not found:
         raise refused or InputError("Nothing can be fitted with these parameters.")
     return found
+
+
+def _with_level(name: str, option: Parameters) -> dict[str, Parameters]:
+    """The option; where graphs or kernels tie lines, without biases, and with those that are fitted first."""
+    known = [*several(option.row_side), *several(option.col_side)]
+    if option.biases != AUTO or not any(isinstance(one, (GraphLaplacian, KernelPrior)) for one in known):
+        return {name: option}
+    # The sampler draws no biases beside graphs and kernels.
+    sampler = registry.find(option.method).samples
+    found = {name: replace(option, biases=False)}
+    return found if sampler else found | {f"{name}, level first": replace(option, biases=True)}
 
 
 def _graph_weights(asked: Parameters, method: Any) -> Sequence[float | None]:
@@ -134,17 +148,23 @@ def _name(option: Parameters) -> str:
 
 
 def _kind(
-    name: str, option: Parameters, parts: tuple[Part, ...], seed: int, first: bool, brief: bool = False
+    name: str,
+    option: Parameters,
+    parts: tuple[Part, ...],
+    seed: int,
+    first: bool,
+    brief: bool = False,
+    ratio: float | None = None,
 ) -> choice.Kind:
-    """A candidate as the search takes it; offsets alone are tried with the first one."""
+    """A candidate as the search takes it; offsets alone are tried with the first one.
+
+    With a ratio of noises, its search goes on from one on some of the rows.
+    """
     method, solver, loss = registry.find(option.method), running.build_solver(option), losses.find(option.loss)
     parts = tuple((train, prepared(held_out, loss)) for train, held_out in parts)
     parts = parts if first else choice.enough(parts)
     train = parts[0][0]
-    # Neither graphs nor kernels go with biases.
     known = [one for side in sides_of(option, train) for one in several(side)]
-    if option.biases == AUTO and not all(isinstance(one, Features) for one in known):
-        option = replace(option, biases=False)
     # What does not depend on the setting is found once for each part.
     found: dict[int, tuple[Any, Any]] = {}
 
@@ -159,7 +179,7 @@ def _kind(
         judge = choice.SamplerJudge(build, solver, parts, seed)
         given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
         return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
-    space = path.Space.of(method, option.lam, option.rank, option.theta, option.biases)
+    space = Space.of(method, option.lam, option.rank, option.theta, option.biases)
     ridge = any(isinstance(one, Features) and one.ridge is None for one in known)
     offsets = space.offsets and first and "multipliers" in solver.requires
     space = replace(space, features=ridge, offsets=offsets, given={CANDIDATE: name})
@@ -168,6 +188,8 @@ def _kind(
 
     def walk(search: Search, best: Fitted | None) -> Fitted:
         paths.append(path.WarmPath(space, train, search))
+        if ratio is not None and best is not None:
+            return paths[-1].run_on_more(best, ratio, 1 if option.effort == "fast" else None)
         # Without biases, a fit that has them is no place to begin: another lam and rank suit it.
         unlike = best is not None and space.biases is not None and best.parameters["biases"] != space.biases
         return paths[-1].run() if best is None or unlike else paths[-1].run_from(best, brief)

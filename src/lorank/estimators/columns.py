@@ -15,7 +15,7 @@ from lorank.observations import dataframes as frames
 from lorank.types import Array
 
 # What a column can hold. "id" says: leave it alone.
-KINDS = ("real", "positive", "bounded", "count", "binary", "ordinal", "categorical", "id")
+KINDS = ("real", "heavy-tailed", "positive", "bounded", "count", "binary", "ordinal", "categorical", "id")
 CLASSES = ("binary", "ordinal", "categorical")
 # A column of text with more levels than this is taken for names.
 MOST_LEVELS = 50
@@ -101,7 +101,8 @@ def describe(
         if low < limits[0] or high > limits[1]:
             raise InputError(f"Column {name!r} goes from {low:g} to {high:g}, beyond {limits[0]:g} to {limits[1]:g}.")
         return Column(name, kind, None, limits[0], limits[1], whole)
-    return Column(name, kind, None, -np.inf if kind == "real" else 0.0, np.inf, whole or kind == "count")
+    low = 0.0 if kind in ("positive", "count") else -np.inf
+    return Column(name, kind, None, low, np.inf, whole or kind == "count")
 
 
 def _of_classes(name: Any, cells: Any, kind: str | None, levels: Any) -> Column:

@@ -21,10 +21,10 @@ from lorank.estimators.sides import bind_sides
 from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
 from lorank.models.folding import refuse_mean
-from lorank.models.intervals import Calibration, calibrate
+from lorank.models.intervals import calibrate
 from lorank.models.updating import grown, told
 from lorank.observations import Observations, observe
-from lorank.solvers import Callback, Result
+from lorank.solvers import Callback
 from lorank.solvers.checkpoint import claiming
 from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.trial_log import OnTrial
@@ -216,6 +216,7 @@ class MatrixCompletion(ModelEstimator):
         *,
         sample_weight: Any = None,
         validation: Any = None,
+        times: Any = None,
         start: MatrixCompletion | Model | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | Path | None = None,
@@ -234,6 +235,8 @@ class MatrixCompletion(ModelEstimator):
         validation : the same as X, or a fraction of X to hold out, optional
             Stop when the error on it has not fallen for five iterations, and keep the best iterate. It also chooses
             what is "auto", and makes intervals possible.
+        times : the same as X, with the time of each entry as its value, optional
+            With goal="ranking", the last entries of each row are held out, instead of some at random.
         start : MatrixCompletion or Model, optional
             A fitted model of the same shape and rank to start from; not with "auto", which finds its own.
         callbacks : functions of a Progress
@@ -256,28 +259,32 @@ class MatrixCompletion(ModelEstimator):
         check_fit_memory(asked, observations, isinstance(validation, float) or (asked.automatic and validation is None))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if ranking_goal.applies(asked, observations):
-            return self._finish(*ranking_goal.fit(asked, observations, validation, seed, callbacks, on_trial))
+            return self._finish(*ranking_goal.fit(asked, observations, validation, seed, callbacks, on_trial, times))
+        if times is not None:
+            raise InputError("times tell which entries come last where lists are the goal; give goal='ranking' too.")
         if isinstance(validation, float):
             observations, held_out = observations.split(validation, seed)
         elif validation is not None:
             held_out = observe(validation).aligned_to(observations).astype(self.dtype)
         saved = running.checkpoint_of(asked, checkpoint, observations, held_out)
-        calibration, trials = None, Trials([])
+        calibration, trials, lists = None, Trials([]), {}
         factors = None if start is None else contents_of(start).result.summary
-        if asked.any_method and held_out is None and observations.nnz < 2:
-            # One entry: nothing can be held out, and nothing but an offset can be learnt.
+        if asked.any_method and held_out is None and observations.nnz < 2:  # nothing but an offset can be learnt
             asked, setting = asked.chosen({}), Setting(1.0, 0, None, True)
         elif asked.automatic:
             parts = parts_of(observations, seed) if held_out is None else ((observations, held_out),)
             asked, tuned = choosing.tune(asked, parts, seed, saved, on_trial)
             train, part = parts[0]
-            setting, trials, factors = setting_of(tuned.parameters), tuned.trials, tuned.result.factors
+            setting, trials = setting_of(tuned.parameters), tuned.trials
+            factors = tuned.result.factors.astype(self.dtype)
             samples = running.build_solver(asked).samples
+            lists = ranking_goal.lists_of_values(factors, train, part, seed)
             if held_out is None and (tuned.interrupted or not samples):
                 calibration = calibrate(factors, train, part, seed, self.n_jobs)
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
-                return self._finish(asked, train, setting, tuned.result, calibration, trials)
+                stopped = replace(tuned.result, factors=factors)
+                return self._finish(asked, train, setting, stopped, calibration, trials, lists)
             if samples:  # a chain starts anew, and knows its own intervals
                 factors = None
             elif len(parts) > 1:
@@ -290,7 +297,8 @@ class MatrixCompletion(ModelEstimator):
         result = solve_all(asked, observations, setting, factors, held_out, callbacks, saved, seed)
         if held_out is not None:
             calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
-        return self._finish(asked, observations, setting, result, calibration, trials)
+            lists = ranking_goal.lists_of_values(result.factors, observations, held_out, seed)
+        return self._finish(asked, observations, setting, result, calibration, trials, lists)
 
     def partial_fit(self, X: Any, y: Any = None) -> MatrixCompletion:
         """Take in more observations, also of new rows and columns, and solve again from where the model stands.
@@ -310,40 +318,17 @@ class MatrixCompletion(ModelEstimator):
         asked = replace(asked, row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))
         setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
         result = running.solve(asked, observations, setting, more.start, seed=0)
-        self._finish(asked, observations, setting, result, more.calibration, trials)
+        self._finish(asked, observations, setting, result, more.calibration, trials, model.lists)
         return self._keep(replace(self.model_, **told(model, observations.shape)))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))
 
-    def _finish(
-        self,
-        asked: Parameters,
-        observations: Observations,
-        setting: Setting,
-        result: Result,
-        calibration: Calibration | None,
-        trials: Trials,
-    ) -> MatrixCompletion:
-        """Keep the model that came of a fit, with what was chosen, features in the order of the data's lines, and a
-        loss with what it learnt."""
-        values, asked = observations.values, asked.chosen({})
+    def _finish(self, asked: Parameters, *came: Any) -> MatrixCompletion:
+        """Keep the model that came of a fit, with what was chosen and features in the order of the data's lines."""
+        asked = asked.chosen({})
         params = {**self.get_params(deep=False), **{name: getattr(asked, name) for name in (*OWN, *SIDES)}}
-        params |= {} if result.loss is None else {"loss": result.loss}
-        model = Model(
-            result=result,
-            setting=setting,
-            params=params,
-            row_ids=observations.row_ids,
-            col_ids=observations.col_ids,
-            observations=observations,
-            entries=observations.nnz,
-            mean=observations.mean,
-            range=(float(values.min()), float(values.max())),
-            calibration=calibration,
-            trials=tuple(trials.rows()),
-        )
-        return self._keep(model)
+        return self._keep(running.model_of(params, *came))
 
     def fold_in(self, X_new: Any = None, axis: int = 0, *, features: Any = None) -> MatrixCompletion:
         """A fitted estimator of rows that were not there before (columns with axis=1); see `Model.fold_in`."""

@@ -120,14 +120,14 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.indicated_ = np.flatnonzero(np.isnan(cells).any(axis=0)) if self.add_indicator else np.zeros(0, np.intp)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
-        scales = [self.scale] if self.scale != AUTO else ["scores", "standard"] if method.samples else ["standard"]
+        scales = [self.scale] if self.scale != AUTO else _scales(method)
         chosen = scales[0]
         self.errors_: dict[str, float] = {}
-        by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic and weights is None
-        if by_itself or len(scales) > 1:
-            chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, mean=by_itself)
+        by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic
+        if by_itself or len(scales) > 1 or filling.searches:
+            chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, by_itself, weights)
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
-        self.model_ = filling.fit(self.coding_.encode(cells), weights) if chosen in SCALES else None
+        self.model_ = filling.fit(self.coding_, cells, weights) if chosen in SCALES else None
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
@@ -220,6 +220,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _scales(method: registry.Method) -> list[str]:
+    """Scales to compare: normal scores under the sampler, or a loss for each column where a solver takes any."""
+    if method.samples:
+        return ["scores", "standard"]
+    return ["losses" if method.build_solver("auto").any_loss else "standard"]
 
 
 def complete(X: Any, **params: Any) -> Any:

@@ -18,27 +18,29 @@ from lorank import losses, registry
 from lorank.errors import InputError
 from lorank.estimators import running
 from lorank.estimators.parameters import DEFAULT_METHOD, Parameters
+from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED
 from lorank.models.list_metrics import METRICS, find_metric
 from lorank.models.preferences import is_constant
-from lorank.models.ranking_metrics import hits, relevant_part
+from lorank.models.ranking_metrics import hits, most_popular, relevant_part
 from lorank.models.setting import Setting
 from lorank.observations import Observations, observe
 from lorank.observations.splits import hold_out_of_rows
 from lorank.problems import Problem
 from lorank.solvers import Callback, Result
-from lorank.tuning.ranking import RankingSpace, judged_rows, noise_level, setting_of_ranking, tune_ranking
+from lorank.tuning.ranking import RankingSpace, judged_rows, lists_of, scores_of, setting_of_ranking, tune_ranking
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
-from lorank.types import Array
 
 # The part of each row's entries by which lists are judged.
 HELD_OUT = 0.2
 GOALS = (AUTO, "values", "ranking")
 # What a matrix must have for a constant value to be taken for clicks.
 LEAST_ENTRIES, LEAST_SIDE = 50, 5
+# Lists of a model of values are judged where there are so many columns, by lists of this length and this many scores.
+LEAST_COLUMNS, LISTED, MOST_SCORES = 50, 10, 1 << 21
 
 
 def applies(asked: Parameters, observations: Observations) -> bool:
@@ -66,7 +68,8 @@ def fit(
     seed: int,
     callbacks: Sequence[Callback] = (),
     on_trial: OnTrial | None = None,
-) -> tuple[Parameters, Observations, Setting, Result, None, Trials]:
+    times: Any = None,
+) -> tuple[Parameters, Observations, Setting, Result, None, Trials, dict[str, float]]:
     """Choose what is not given, and fit; what `MatrixCompletion` keeps."""
     metric, k = parse_metric(asked.metric)
     if asked.loss != AUTO and losses.find(asked.loss) != SQUARED:
@@ -76,7 +79,8 @@ def fit(
     asked = replace(asked, method=method, features=features, loss="squared", goal="ranking")
     everything = observations
     if validation is None or isinstance(validation, float):
-        train, held_out = hold_out_of_rows(observations, validation or HELD_OUT, seed)
+        when = None if times is None else observe(times)
+        train, held_out = hold_out_of_rows(observations, validation or HELD_OUT, seed, when)
         observations = train if isinstance(validation, float) else observations
     else:
         train, held_out = observations, observe(validation).aligned_to(observations).astype(observations.dtype)
@@ -88,19 +92,30 @@ def fit(
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2
     with one_blas_thread():
         found = tune_ranking(_space(asked), problem, solver, train, held_out, seed, k, metric, seconds, on_trial)
-    parameters = found.parameters
-    if asked.lam == AUTO:
-        # Noise grows with the entries that there are.
-        parameters["lam"] *= noise_level(observations) / noise_level(train)
-    setting = running.for_data(asked, observations, setting_of_ranking(parameters, everything))
+    setting = running.for_data(asked, observations, setting_of_ranking(found.parameters, everything))
     fits = [
         running.solve(asked, observations, setting, None, None, callbacks, seed=seed + more)
         for more in range(asked.n_fits)
     ]
     result = running.averaged(fits)
-    popular = most_popular_score(train, held_out, seed, k, metric)
-    said = f"On held-out entries {metric}@{k} is {1 - found.error:.3f}, and {popular:.3f} for the most popular columns."
-    return asked, observations, setting, replace(result, message=f"{result.message} {said}"), None, found.trials
+    lists = {f"{metric}@{k}": 1 - found.error, "most popular": most_popular_score(train, held_out, seed, k, metric)}
+    return asked, observations, setting, result, None, found.trials, lists
+
+
+def lists_of_values(factors: Factors, train: Observations, held_out: Observations, seed: int) -> dict[str, float]:
+    """How good lists of the highest predictions are beside the most popular columns, for a model of values.
+
+    By NDCG@10 on some rows; nothing of a matrix that is too small for lists, or if nothing held out is relevant.
+    """
+    wanted = relevant_part(held_out, train)
+    n = train.shape[1]
+    if n < LEAST_COLUMNS or not wanted.nnz:
+        return {}
+    rows = judged_rows(wanted, seed, max(1, MOST_SCORES // n))
+    counts = np.diff(wanted.by_row.pointers)[rows]
+    both = lists_of(scores_of(factors), train, rows, LISTED), most_popular(train, rows, LISTED)
+    own, popular = (float(METRICS["ndcg"](hits(lists, wanted, rows), counts).mean()) for lists in both)
+    return {f"ndcg@{LISTED}": own, "most popular": popular}
 
 
 def parse_metric(text: str) -> tuple[str, int]:
@@ -117,18 +132,6 @@ def most_popular_score(train: Observations, held_out: Observations, seed: int, k
     rows = judged_rows(wanted, seed)
     lists = most_popular(train, rows, k)
     return float(METRICS[metric](hits(lists, wanted, rows), np.diff(wanted.by_row.pointers)[rows]).mean())
-
-
-def most_popular(train: Observations, rows: Array, k: int) -> Array:
-    """The k columns with the most entries that each row has not seen; -1 where there are no more."""
-    order = np.argsort(-np.diff(train.by_col.pointers), kind="stable")
-    lists = np.full((rows.size, k), -1)
-    for i, row in enumerate(rows):
-        seen = train.by_row.indices[train.by_row.pointers[row] : train.by_row.pointers[row + 1]]
-        best = order[: seen.size + k]
-        best = best[~np.isin(best, seen)][:k]
-        lists[i, : best.size] = best
-    return lists
 
 
 def _space(asked: Parameters) -> RankingSpace:
@@ -150,4 +153,5 @@ def _space(asked: Parameters) -> RankingSpace:
         unobserved_value=float(asked.unobserved_value),
         frequency_power=power,
         biases=asked.biases is True,
+        effort=asked.effort,
     )

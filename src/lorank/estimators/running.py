@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -18,6 +18,8 @@ from lorank.estimators.progress import FitProgress
 from lorank.estimators.sides import combined, feature_maps, sides_of
 from lorank.files import crc32
 from lorank.linalg import Factors
+from lorank.models import Model
+from lorank.models.intervals import Calibration
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.side_information import Features
@@ -25,6 +27,7 @@ from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
 from lorank.tuning.setting import Setting, prepared, with_ridges
+from lorank.tuning.trials import Trials
 
 # Parameters that may change when a fit goes on from a checkpoint.
 LIMITS = ("tol", "max_iter", "max_seconds", "n_jobs", "n_workers", "verbose")
@@ -143,6 +146,33 @@ def find_backend(name: str) -> Backend:
         raise InputError(f"Unknown backend {name!r}; there are {', '.join([LOCAL, *sorted(found)])}.")
     backend: Backend = found[name].load()
     return backend
+
+
+def model_of(
+    params: dict[str, Any],
+    observations: Observations,
+    setting: Setting,
+    result: Result,
+    calibration: Calibration | None,
+    trials: Trials,
+    lists: Mapping[str, float],
+) -> Model:
+    """The model that came of a fit with these parameters of an estimator, its loss with what it learnt."""
+    values = observations.values
+    return Model(
+        result=result,
+        setting=setting,
+        params=params | ({} if result.loss is None else {"loss": result.loss}),
+        row_ids=observations.row_ids,
+        col_ids=observations.col_ids,
+        observations=observations,
+        entries=observations.nnz,
+        mean=observations.mean,
+        range=(float(values.min()), float(values.max())),
+        calibration=calibration,
+        trials=tuple(trials.rows()),
+        lists=lists,
+    )
 
 
 def averaged(results: Sequence[Result]) -> Result:

@@ -16,7 +16,7 @@ FACTORED_NUCLEAR = Entry("factored-nuclear", "factored nuclear", "factored-nucle
 BPMF = Entry("bpmf", "BPMF", "bpmf", {"max_iter": 100})
 FGSR = Entry("fgsr", "factored GSR", "fgsr")
 # Its graph acts on W alone, whose size shrinks with lam: it takes larger weights.
-GRALS = Entry("grals", "GRALS", "grals", graph_weights=(0.1, 3.0, 100.0))
+GRALS = Entry("grals", "GRALS", "grals", graph_range=(1e-3, 1e3))
 TRUNCATED = Entry("truncated-l12", "truncated l1-2", "truncated-l12")
 CAPPED = Entry("capped-l1", "capped-l1", "capped-l1")
 LSP = Entry("lsp", "LSP", "lsp")
@@ -42,7 +42,6 @@ BESIDE = {entry.name: entry.method for entry in PRINTED}
 
 NONCONVEX = (TRUNCATED, CAPPED, LSP, MCP, NNFN_PROX, NNFN)
 PAPER = (NUCLEAR, FACTORED_NUCLEAR, BPMF, FGSR, *NONCONVEX)
-SCALABLE = (FACTORED_NUCLEAR, NNFN)
 BIASED = (
     NNFN,
     Entry("factored-nuclear+bias", "factored nuclear + biases", "factored-nuclear", {"biases": True}),
@@ -52,8 +51,8 @@ BIASED = (
     Entry("nnfn-theta+bias", "factored NNFN, theta tuned, + biases", "nnfn", {"biases": True}, (1.0, 0.75, 0.5)),
 )
 
-# Where the search for the weight of a graph starts.
-WEIGHTS = (0.001, 0.03, 1.0)
+# Six decades in which the weight of a graph is searched.
+WEIGHTS = (1e-6, 1.0)
 # exp(-2 b), b in 1000 km; the paper does not say in which unit its b is.
 PAPER_GRAPH = ({"rate": 2.0},)
 ANY_UNIT = tuple({"rate": rate} for rate in (2.0, 4.0, 8.0, 16.0))
@@ -66,13 +65,11 @@ KERNELS = tuple(
 
 
 def _with_graph(entries: Sequence[Entry], sides: tuple[Mapping[str, Any], ...]) -> tuple[Entry, ...]:
-    return tuple(replace(entry, sides=sides, graph_weights=entry.graph_weights or WEIGHTS) for entry in entries)
+    return tuple(replace(entry, sides=sides, graph_range=entry.graph_range or WEIGHTS) for entry in entries)
 
 
 CLIMATE = _with_graph((NUCLEAR, FACTORED_NUCLEAR, BPMF, GRALS, *NONCONVEX), PAPER_GRAPH)
-CLIMATE_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), PAPER_GRAPH)
-TUNED_UNIT = _with_graph((NUCLEAR, FACTORED_NUCLEAR, GRALS, NNFN_PROX, NNFN), ANY_UNIT)
-TUNED_UNIT_FACTORED = _with_graph((FACTORED_NUCLEAR, NNFN), tuple({"rate": rate} for rate in (2.0, 6.0, 18.0)))
+TUNED_UNIT = _with_graph(CLIMATE, ANY_UNIT)
 INSTEAD = (
     Entry("nearest", "nearest station", "nearest"),
     Entry("inverse-distance", "inverse distance", "inverse-distance"),

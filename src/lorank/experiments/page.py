@@ -80,28 +80,25 @@ def _chart(chart: Chart) -> str:
     return f'<figure class="chart" data-chart="{name}"><figcaption>{title}</figcaption>{picture}</figure>'
 
 
-def _kind(column: str) -> str:
-    return ' class="note"' if column == NOTE else ""
-
-
 def _table(table: ResultTable) -> str:
     """A table whose columns the script sorts by, from the numbers behind its cells."""
-    table = table.without_empty_columns()
+    table = table.without(NOTE).without_empty_columns()
     head = "".join(
-        f'<th scope="col" aria-sort="none"{_kind(column)}><button type="button">{escape(column)}</button></th>'
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
         for column in table.columns
     )
     body = []
     for row in table.rows:
         cells = []
-        for index, (column, cell) in enumerate(row.items()):
+        for index, cell in enumerate(row.values()):
             value = "" if cell.value is None else f' data-value="{cell.value!r}"'
             text = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
-            cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}{_kind(column)}>{text}</td>")
+            cells.append(f'<th scope="row">{text}</th>' if index == 0 else f"<td{value}>{text}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
         '<p class="hint">This table scrolls sideways.</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{escape(table.name)}"><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        + (f'<ul class="notes">{_items(table.notes)}</ul>' if table.notes else "")
     )

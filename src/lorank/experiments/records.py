@@ -6,10 +6,12 @@ at most one torn one at the end, which the next run cuts off.
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,14 +22,33 @@ from lorank.files import sha256
 
 Row = dict[str, Any]
 
-# How the remark of a cell begins whose search the clock ended.
-OUT_OF_TIME = "The search was out of time before all of its"
+# What a cell runs: the rooms below the estimators, and these files besides.
+ROOMS = (
+    *("kernels", "observations", "losses.py", "linalg", "regularizers", "side_information", "problems", "solvers"),
+    *("registry", "tuning", "models", "estimators", "datasets", "spatial/kriging.py"),
+    *("experiments/data.py", "experiments/run_cell.py", "experiments/baselines.py"),
+)
 
 
 def fingerprint(cell: Cell) -> str:
     """Short digest of the settings of a cell."""
     text = json.dumps(cell.settings, sort_keys=True)
     return sha256(text.encode())[:12]
+
+
+@cache
+def code_version(package: Path = Path(__file__).parents[1]) -> str:
+    """Short digest of the code that cells run; comments, docstrings and layout do not count."""
+    files = [path for room in ROOMS for path in sorted((package / room).rglob("*.py")) or [package / room]]
+    return sha256("".join(map(_meaning, files)).encode())[:12]
+
+
+def _meaning(path: Path) -> str:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return f"{path.name} {ast.dump(tree)}"
 
 
 def read(path: Path) -> dict[str, Row]:
@@ -44,10 +65,13 @@ def read(path: Path) -> dict[str, Row]:
 
 
 def matching(rows: Mapping[str, Row], suites: Sequence[Suite]) -> dict[str, Row]:
-    """The records that were made under the settings of these suites: a quick run and a full one may share a file."""
+    """The records that were made under the settings of these suites: a quick run and a full one may share a file.
+
+    Those that other code made are among them, so that a run that is going on replaces them one by one.
+    """
     seeds = 1 + max((row["seed"] for row in rows.values()), default=0)
     current = {cell.key: fingerprint(cell) for suite in suites for cell in suite.cells(seeds)}
-    return {key: row for key, row in rows.items() if row["fingerprint"] == current.get(key)}
+    return {key: row for key, row in rows.items() if row.get("fingerprint") == current.get(key)}
 
 
 class Records:
@@ -79,9 +103,10 @@ class Records:
         self.rows[row["key"]] = dict(row)
 
     def is_done(self, cell: Cell) -> bool:
-        """Whether a record of this cell under the same settings is there; what was skipped may be possible by now."""
-        row = self.rows.get(cell.key)
-        return row is not None and row["fingerprint"] == fingerprint(cell) and row["status"] != "skipped"
+        """Whether a record of this cell is there, of the same settings and code; what was skipped is tried again."""
+        row = self.rows.get(cell.key, {})
+        same = row.get("fingerprint") == fingerprint(cell) and row.get("code") == code_version()
+        return same and row["status"] != "skipped"
 
     def close(self) -> None:
         os.close(self._file)

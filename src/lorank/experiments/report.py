@@ -10,7 +10,7 @@ from lorank.experiments.findings import findings, floor_check
 from lorank.experiments.machine import describe
 from lorank.experiments.page import Section, render
 from lorank.experiments.protocol import notes, readings
-from lorank.experiments.records import Row
+from lorank.experiments.records import Row, code_version, matching
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line, summarise
 from lorank.experiments.verdict import verdict
@@ -31,7 +31,7 @@ Made by `{command}`.
 The same command goes on where the records end and repeats nothing; with all of them there it only writes the files
 anew. `--fresh` begins again.
 
-Records are of {dates}, made on {machines} with {versions}. The files were last written on this machine:
+Records are of {dates}, made on {machines} with {versions}, {code}. The files were last written on this machine:
 
 {machine}
 """
@@ -51,7 +51,7 @@ def write_report(
     for chart in charts:
         figures.save(chart, pictures, figures.labels_of(charts))
     everything = [table for section in sections for table in section.tables]
-    said = verdict(summaries, done)
+    said = _about_settings(done, suites) + verdict(summaries, done)
     how = notes({suite.name: summary for suite, summary in summaries})
     machine = describe()
     files = {
@@ -59,7 +59,9 @@ def write_report(
         "tables.tex": report_tables.latex(everything),
         "tables.csv": report_tables.as_csv(everything),
         "report.html": render(sections, said, machine, how),
-        "README.md": README.format(command=command, verdict=_items(said), **_origin(done), machine=_list(machine)),
+        "README.md": README.format(
+            command=command, verdict=_items(said), **_origin(done), code=_code(done), machine=_list(machine)
+        ),
     }
     for name, text in files.items():
         _write(out / name, text)
@@ -120,6 +122,25 @@ def _origin(rows: Sequence[Row]) -> dict[str, str]:
         "machines": "; ".join(sorted({row["machine"] for row in rows if "machine" in row})) or "no machine",
         "versions": ", ".join(sorted(versions)) or "no versions",
     }
+
+
+def _code(rows: Sequence[Row]) -> str:
+    """How many records are of the code as it is now."""
+    version = code_version()
+    fresh = sum(row.get("code") == version for row in rows)
+    return f"{fresh} of {len(rows)} by the code of this version ({version})"
+
+
+def _about_settings(rows: Sequence[Row], suites: Sequence[Suite]) -> list[str]:
+    """What a reader must know of records that were made under other settings: the notes do not hold for them."""
+    current = matching({row["key"]: row for row in rows}, suites)
+    other = len(rows) - len(current)
+    if not other:
+        return []
+    return [
+        f"{other} of the {len(rows)} records were made under earlier settings: other searches, ranks and methods than "
+        "those described below. The command runs them again."
+    ]
 
 
 def _write(path: Path, text: str) -> None:

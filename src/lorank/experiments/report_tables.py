@@ -15,9 +15,14 @@ from lorank.results_table import Cell, Table
 
 @dataclass(frozen=True)
 class ResultTable(Table):
-    """The results on one data set; `name` is its address on the page."""
+    """The results on one data set.
+
+    `name` is its address on the page; `notes` stand below it; `beside` are columns that only this table has.
+    """
 
     name: str = ""
+    notes: Sequence[str] = ()
+    beside: Sequence[str] = ()
 
 
 NOTE = "note"
@@ -34,7 +39,8 @@ COLUMNS = (
     "paper's x",
     "rank > 1%",
     "numerical rank",
-    "trials",
+    "fits",
+    "decades to edge",
     "MB to fit",
     "peak MB",
     NOTE,
@@ -46,10 +52,51 @@ def build(suite: Suite, summary: dict[str, list[Line]]) -> list[ResultTable]:
     titles = {dataset.name: f"{dataset.group}. {dataset.label}" for dataset in suite.datasets}
     fill = {"metric": f"test {suite.metric}", "reference": "factored NNFN"}
     columns = tuple(column.format(**fill) for column in COLUMNS)
+    made = []
+    for name, lines in summary.items():
+        others = {d.column: summary[d.name] for d in suite.datasets if d.beside == name and d.name in summary}
+        rows = [
+            dict(zip(columns, _cells(line))) | {column: _beside(line, other) for column, other in others.items()}
+            for line in lines
+        ]
+        made.append(ResultTable(rows, titles[name], f"{suite.name}-{name}", footnotes(lines), list(others)))
+    return made
+
+
+def footnotes(lines: Sequence[Line]) -> list[str]:
+    """Each reason once, with the methods that it belongs to."""
+    reasons: dict[str, list[str]] = {}
+    for line in lines:
+        for reason in line.reasons:
+            reasons.setdefault(reason, []).append(line.label)
     return [
-        ResultTable([dict(zip(columns, _cells(line))) for line in lines], titles[name], f"{suite.name}-{name}")
-        for name, lines in summary.items()
+        f"{'All methods' if len(labels) == len(lines) > 1 else ', '.join(labels)}: {reason}"
+        for reason, labels in reasons.items()
     ]
+
+
+def _beside(line: Line, others: Sequence[Line]) -> Cell:
+    """The error of the same method on other data."""
+    found = next((other for other in others if other.method == line.method), None)
+    return _with_deviation(found.error, found.error_std, ".4f", found.best_error) if found else Cell("")
+
+
+def _edges(line: Line) -> Cell:
+    """How far from the ends of the search, of lam and, where there is one, of the graph's weight."""
+    if not line.edges:
+        return Cell("")
+    names = {"lam": "lam", "graph_weight": "graph"}
+    return Cell(", ".join(f"{names[name]} {far:.1f}" for name, far in line.edges.items()), min(line.edges.values()))
+
+
+def _fits(line: Line) -> Cell:
+    """How many fits the search had, of how many it might have had."""
+    used = _plain(line.trials, ".3g")
+    return (
+        used
+        if not used.text or line.allowed_trials is None
+        else Cell(f"{used.text} of {line.allowed_trials}", used.value)
+    )
 
 
 def _cells(line: Line) -> tuple[Cell, ...]:
@@ -66,7 +113,8 @@ def _cells(line: Line) -> tuple[Cell, ...]:
         _plain(line.published_time_ratio, ".3g"),
         _plain(line.rank, ".1f"),
         _plain(line.numerical_rank, ".1f"),
-        _plain(line.trials, ".3g"),
+        _fits(line),
+        _edges(line),
         _plain(line.fit_mb, ".1f"),
         _plain(line.peak_mb, ".0f"),
         Cell(" ".join(line.reasons)),
@@ -97,10 +145,13 @@ def written(value: float, form: str = ".3g") -> str:
     return f"{float(text):.0f}" if "e+" in text else text
 
 
-def markdown(tables: Sequence[Table]) -> str:
-    """Markdown with a heading for each table."""
-    shown = (table.without_empty_columns() for table in tables)
-    return "\n".join(f"### {table.title}\n\n{table.to_markdown()}\n" for table in shown)
+def markdown(tables: Sequence[ResultTable]) -> str:
+    """Markdown with a heading for each table, and its notes below it."""
+    parts = []
+    for table in (table.without(NOTE).without_empty_columns() for table in tables):
+        parts += [f"### {table.title}\n\n{table.to_markdown()}\n"]
+        parts += ["\n".join(f"- {note}" for note in table.notes) + "\n"] if table.notes else []
+    return "\n".join(parts)
 
 
 def latex(tables: Sequence[Table]) -> str:
@@ -108,10 +159,11 @@ def latex(tables: Sequence[Table]) -> str:
     return "\n".join(table.without(NOTE).without_empty_columns().to_latex() + "\n" for table in tables)
 
 
-def as_csv(tables: Sequence[Table]) -> str:
+def as_csv(tables: Sequence[ResultTable]) -> str:
     """All tables in one, the first column says which; numbers in full, deviations in columns of their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    tables = [table.without(*table.beside) for table in tables]
     deviating = [column for column in tables[0].columns if _deviates(tables, column)] if tables else []
     for index, table in enumerate(tables):
         if index == 0:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean
 
 from lorank.errors import InputError
+from lorank.experiments.published import PUBLISHED
 from lorank.experiments.records import Row, matching, read
 from lorank.experiments.report import write_report
 from lorank.experiments.runner import run
 from lorank.experiments.settings import Cell
 from lorank.experiments.suites import suites
-from lorank.progress import ProgressBar
+from lorank.progress import ProgressBar, clock_time
 
 RECORDS = "records.jsonl"
 
@@ -56,24 +58,46 @@ def reproduce(
     records = out / RECORDS
     if not resume and records.exists():
         records.replace(records.with_name(RECORDS + ".old"))
-    # All experiments with the first seed, then with the next: a run that is ended early has every table.
+    # The paper's own tables first, all with the first seed before the next: a run that is ended early has every one.
     cells = [cell for suite in chosen for cell in suite.cells(seeds, methods or None)]
-    cells.sort(key=lambda cell: cell.seed)
+    cells.sort(key=lambda cell: (cell.dataset.name not in PUBLISHED, cell.seed))
     if cells:
-        recorded: list[int] = []  # before this run: they say nothing about its pace
+        work = expected_seconds(cells, read(records).values())
         with ProgressBar("Starting") as bar:
 
             def begin(done: int, of: int, cell: Cell) -> None:
-                recorded.append(done)
-                text = f"Cell {done + 1} of {of}: {cell.dataset.name} {cell.entry.name}"
-                bar.to(done - recorded[0], of - recorded[0], text)
+                bar.to(bar.done, text=f"Cell {done + 1} of {of}: {cell.dataset.name} {cell.entry.name}")
 
-            run(cells, records, data, lambda done, of, row: bar.line(_line(done, of, row)), begin)
+            def end(done: int, of: int, row: Row) -> None:
+                bar.advance(work[row["key"]])
+                left = "" if bar.left is None else f"  about {clock_time(bar.left)} left"
+                bar.line(_line(done, of, row) + left)
+
+            run(cells, records, data, end, begin, lambda waiting: bar.to(0.0, sum(work[c.key] for c in waiting)))
     everything = suites("all", quick)
     command = (
         f"lorank reproduce {experiment}{' --quick' if quick else ''} --seeds {seeds} --data FOLDER --out {out.name}"
     )
     return write_report(everything, matching(read(records), everything), out, command)
+
+
+def expected_seconds(cells: Sequence[Cell], rows: Iterable[Row]) -> dict[str, float]:
+    """What each cell may take, by its key: as long as the last of its kind that is recorded, even under other settings.
+
+    Where none is, as long as the others on the same data, or as all: only the pace of the run so far makes time of it.
+    """
+    known: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        seconds = 0.0 if row["status"] == "skipped" else row.get("wall")
+        if seconds is not None:
+            for kind in ((row["dataset"], row["method"]), (row["dataset"],), ()):
+                known.setdefault(kind, []).append(seconds)
+
+    def of(cell: Cell) -> float:
+        kinds = ((cell.dataset.name, cell.entry.name), (cell.dataset.name,), ())
+        return next((mean(known[kind]) for kind in kinds if kind in known), 1.0)
+
+    return {cell.key: of(cell) for cell in cells}
 
 
 def _line(done: int, of: int, row: Row) -> str:

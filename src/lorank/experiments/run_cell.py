@@ -18,7 +18,6 @@ from lorank.errors import InputError, MemoryLimitError
 from lorank.estimators import MatrixCompletion
 from lorank.experiments import data
 from lorank.experiments.baselines import BASELINES
-from lorank.experiments.records import OUT_OF_TIME
 from lorank.experiments.settings import Cell
 from lorank.kernels.parallel import available_cores
 from lorank.linalg.factors import effective_rank
@@ -26,7 +25,7 @@ from lorank.observations import Observations
 from lorank.registry import Method
 from lorank.side_information.coordinates import sphere
 from lorank.solvers import Progress, Status
-from lorank.tuning.budgeted import budgeted_search
+from lorank.tuning.budgeted import budgeted_search, decades_to_edge
 from lorank.tuning.path import lam_max
 
 # What a search calls the position of a graph or prior among those of the entry.
@@ -113,7 +112,8 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
         _warm_up({**common, "method": method}, task.train)  # a graph belongs to all rows; its kernels are few and small
 
     def validation_error(parameters: Mapping[str, Any], seconds: float) -> float:
-        model = MatrixCompletion(**complete(parameters), max_seconds=seconds).fit(task.train)
+        limit = min(seconds, cell.budget.fit_seconds)
+        model = MatrixCompletion(**complete(parameters), max_seconds=limit).fit(task.train)
         if model.result_.status is Status.DIVERGED:
             return np.inf
         return data.rmse(model.result_.factors, task.validation)
@@ -130,12 +130,11 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
             cell.budget.trials,
             cell.budget.search_seconds,
             shapes,
-            cell.entry.graph_weights,
+            cell.entry.graph_range,
         )
         parameters = found.parameters
         row |= {"validation": found.error, "trials": len(found.trials), "search_seconds": found.seconds}
-        if found.out_of_time:
-            row["reason"] = f"{OUT_OF_TIME} {cell.budget.trials} trials."
+        row |= {"edges": decades_to_edge(found), "out_of_time": found.out_of_time}
     row |= _final_fit(cell, task, complete(parameters))
     described = {name: value for name, value in parameters.items() if name != SIDE}
     if made:
@@ -161,7 +160,7 @@ def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[
 
     before = reset_peak_memory()
     timing_only = cell.dataset.timing_only
-    model = MatrixCompletion(**parameters, max_seconds=cell.budget.cell_seconds / 2)
+    model = MatrixCompletion(**parameters, max_seconds=cell.budget.fit_seconds)
     model.fit(task.train, callbacks=() if timing_only else [measure])
     peak = peak_memory()
     seconds = [model.result_.seconds]
@@ -180,7 +179,7 @@ def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[
     if result.status is Status.DIVERGED:
         return row | {"status": "failed", "reason": result.message}
     if result.status is Status.TIME_LIMIT:
-        row |= {"status": "time-limit", "reason": f"The fit was stopped after {cell.budget.cell_seconds / 2:g} s."}
+        row |= {"status": "time-limit", "reason": f"The fit was stopped after {cell.budget.fit_seconds:g} s."}
     if timing_only:
         return row
     error = task.error(result.factors)

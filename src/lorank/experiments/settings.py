@@ -19,7 +19,7 @@ class Entry:
     fixed : parameters of MatrixCompletion that are not searched.
     shapes : values of the method's second parameter to search; None for those that the catalogue lists.
     sides : what the places of the rows may be used for, one of them searched; see `data.Places.side`.
-    graph_weights : where the search for the graph's weight starts; empty for a prior, whose weight is lam.
+    graph_range : the ends of the coarse grid of the graph's weight; None for a prior, whose weight is lam.
     """
 
     name: str
@@ -28,18 +28,29 @@ class Entry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     shapes: tuple[Any, ...] | None = None
     sides: tuple[Mapping[str, Any], ...] = ()
-    graph_weights: tuple[float, ...] = ()
+    graph_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The same for every method: fits of a search, its seconds, and the seconds after which a cell is ended."""
+    """The same for every method: the fits of a search, and the seconds after which a cell is ended.
+
+    Fits are what is counted. So that a cell comes to an end, no other fit of a search begins after half of its seconds,
+    and a single fit may take a third; records and tables say where that came first.
+    """
 
     trials: int = 12
-    search_seconds: float = 60.0
-    cell_seconds: float = 300.0
+    cell_seconds: float = 600.0
     tol: float = 1e-4
     max_iter: int = 500
+
+    @property
+    def search_seconds(self) -> float:
+        return self.cell_seconds / 2
+
+    @property
+    def fit_seconds(self) -> float:
+        return self.cell_seconds / 3
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,7 @@ class Dataset:
 
     `group` is the table it belongs to, `published` the paper's column beside it, if it has not the same name.
     `timing_only` data are simulated: nothing is tuned, and no error is reported. `budget` is in place of the suite's.
+    `beside` names another data set, in whose table the errors on this one are a column called `column`.
     """
 
     name: str
@@ -60,6 +72,8 @@ class Dataset:
     timing_only: bool = False
     published: str | None = None
     budget: Budget | None = None
+    beside: str | None = None
+    column: str = ""
 
 
 @dataclass(frozen=True)

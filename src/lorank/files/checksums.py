@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+
+from lorank.types import Array
 
 
 def crc32(*parts: Any) -> int:
@@ -21,3 +26,13 @@ def sha256(*parts: Any) -> str:
     for part in parts:
         digest.update(part)
     return digest.hexdigest()
+
+
+def sha256_of_arrays(arrays: Mapping[str, Array], text: str) -> str:
+    """SHA-256 of a text and of arrays with their names, types and shapes, in hexadecimal digits."""
+    parts: list[Any] = [text.encode()]
+    for name in sorted(arrays):
+        array = arrays[name]
+        parts.append(f"{name} {array.dtype} {array.shape}".encode())
+        parts.append(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return sha256(*parts)

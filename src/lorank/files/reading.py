@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lorank.errors import InputError
+from lorank.files import remote
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 # By what files begin with that have no name.
@@ -58,7 +59,7 @@ def kind_of(path: Path) -> str:
     if not suffixes:
         return ""
     if suffixes[-1] == ".zip":
-        with _zipped(path, path) as archive:
+        with _zipped(on_disk(path), path) as archive:
             return Path(_member(archive, path)).suffix.lower()
     if suffixes[-1] in _OPENERS:
         return suffixes[-2] if len(suffixes) > 1 else ""
@@ -68,6 +69,11 @@ def kind_of(path: Path) -> str:
 def check_exists(path: Path) -> None:
     """Refuse a path that is not a file, a pipe or "-"."""
     if is_stream(path):
+        return
+    if (url := remote.url_of(path)) is not None:
+        found = remote.kind(url)
+        if found != "file":
+            raise InputError(f"{url} is a folder; a file is needed." if found == "folder" else f"There is no {url}.")
         return
     if path.is_dir():
         raise InputError(f"{path} is a folder; a file is needed.")
@@ -89,7 +95,7 @@ def open_input(path: Path, advance: Callable[[int], None] | None = None, member:
     copy = on_disk(path)
     with open(copy, "rb") as plain:
         raw: Any = plain if advance is None else _Counted(plain, advance)
-        suffix = path.suffix.lower() if copy == path else _compression(copy)
+        suffix = _compression(copy) if is_stream(path) else path.suffix.lower()
         try:
             if suffix == ".zip":
                 with _zipped(raw, path) as archive, archive.open(_member(archive, path, member)) as stream:
@@ -152,15 +158,23 @@ def reading_once() -> Iterator[None]:
 
 
 def on_disk(path: Path) -> Path:
-    """The file itself, or, of a pipe, the temporary file that its content was copied to; inside `reading_once`."""
-    if not is_stream(path):
+    """The file itself, or, of a pipe or a file in a store, the temporary file that it was copied to; inside
+    `reading_once`."""
+    url = remote.url_of(path)
+    if url is None and not is_stream(path):
         return path
     scope = _COPIES.get()
+    if scope is None and url is not None:
+        raise InputError(f"{url} is in a store; read it by lorank.tables.read, or copy it to a disk.")
     if scope is None:
         raise InputError(f"{path} is a pipe, which can be read only once; read it by lorank.tables.read, or save it.")
     stack, copies = scope
     if str(path) not in copies:
         copy = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lorank-"))) / "copy"
+        if url is not None:
+            remote.download(url, copy)
+            copies[str(path)] = copy
+            return copy
         try:
             source: Any = nullcontext(sys.stdin.buffer) if str(path) == "-" else open(path, "rb")  # noqa: SIM115
             with source as stream, open(copy, "xb") as file:

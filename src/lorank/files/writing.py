@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lorank.errors import InputError
+from lorank.files import remote
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 # Seconds without a change after which a part is taken as left behind: of a file, and of a folder, which changes only
@@ -25,6 +26,9 @@ STALE, STALE_FOLDER = 3600.0, 86400.0
 
 def check_writable(path: Path, folder: bool = False) -> None:
     """Refuse a file (or folder) that cannot be written, before the work that would fill it is done."""
+    if (url := remote.url_of(path)) is not None:
+        remote.check_writable(url)
+        return
     if path.is_dir() and not folder:
         raise InputError(f"{path} is a folder; give the name of a file.")
     if not path.parent.is_dir():
@@ -54,6 +58,13 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Pa
     InputError
         If the system refuses to write; its cause is the OSError.
     """
+    if (url := remote.url_of(path)) is not None:
+        try:
+            with remote.uploading(url) as beside:
+                yield beside
+        except OSError as error:
+            raise _refused(url, error) from error
+        return
     target = Path(os.path.realpath(path))
     _check_regular(target, path)
     beside = _beside(target)
@@ -77,13 +88,20 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Pa
 
 
 @contextmanager
-def replacing_folder(path: str | os.PathLike[str], check: Callable[[Path], None]) -> Iterator[Path]:
+def replacing_folder(path: str | os.PathLike[str], check: Callable[[Path], None], last: str) -> Iterator[Path]:
     """A new folder to write to, which takes the place of the folder at `path` when the block ends well.
 
     Like `replacing`, but a folder cannot be replaced in one step: the old one is moved aside first, and moved
     back if the new one cannot take its place. `check` refuses to replace what is none of ours; it is called before
-    anything is written, and once more before the old folder is moved.
+    anything is written, and once more before the old folder is moved. In a store, the file called `last` is sent last.
     """
+    if (url := remote.url_of(path)) is not None:
+        try:
+            with remote.uploading_folder(url, check, last) as beside:
+                yield beside
+        except OSError as error:
+            raise _refused(url, error) from error
+        return
     target = Path(os.path.realpath(path))
     beside, aside = _beside(target), _beside(target)
     check(target)

@@ -7,7 +7,16 @@ one kernel called twice. Lines are independent: the same bits come out for any n
 """
 
 from lorank.kernels.checksum import checksum
-from lorank.kernels.compression import compress, count_if_sorted, first_duplicate, first_wrong_line, transpose
+from lorank.kernels.compression import (
+    compress,
+    count_if_sorted,
+    count_known,
+    deal,
+    first_duplicate,
+    first_wrong_line,
+    radix_order,
+    transpose,
+)
 from lorank.kernels.gradients import gradient_both, gradient_lines
 from lorank.kernels.lines import (
     GRAM_BLOCK,
@@ -36,7 +45,9 @@ __all__ = [
     "checksum",
     "compress",
     "count_if_sorted",
+    "count_known",
     "cut_terms",
+    "deal",
     "draw_latent",
     "draw_lines",
     "first_duplicate",
@@ -51,6 +62,7 @@ __all__ = [
     "multiply_lines",
     "predict_pairs",
     "probit_terms",
+    "radix_order",
     "solve_lines",
     "spread_pairs",
     "transpose",

@@ -21,6 +21,63 @@ def compress(major, minor, values, pointers, out_minor, out_values):
 
 
 @kernel
+def deal(part, chosen, line, other, values, starts, out_line, out_other, out_values):
+    """Sort the chosen entries stably by their part; starts (parts + 1, zeros) become where each part begins."""
+    for t in range(part.size):
+        if chosen[t]:
+            starts[part[t] + 1] += 1
+    for p in range(starts.size - 1):
+        starts[p + 1] += starts[p]
+    place = starts[:-1].copy()
+    for t in range(part.size):
+        if chosen[t]:
+            at = place[part[t]]
+            place[part[t]] = at + 1
+            out_line[at] = line[t]
+            out_other[at] = other[t]
+            out_values[at] = values[t]
+
+
+@kernel
+def count_known(ids, values, lowest, counts):
+    """Add up how many known values each id has; counts[id - lowest] is -1 of an id that has not been seen at all."""
+    for t in range(ids.size):
+        at = ids[t] - lowest
+        if counts[at] < 0:
+            counts[at] = 0
+        if values[t] == values[t]:
+            counts[at] += 1
+
+
+# Digits of this many bits: so many places to write to at a time fit into the caches.
+DIGIT = 11
+
+
+@kernel
+def radix_order(keys, width):
+    """The order that sorts keys within 0..width - 1, stably: a counting sort for each digit, from the lowest up."""
+    count = keys.size
+    order, spare = np.empty(count, np.int64), np.empty(count, np.int64)
+    for t in range(count):
+        order[t] = t
+    starts = np.empty((1 << DIGIT) + 1, np.int64)
+    shift = 0
+    while shift == 0 or (width - 1) >> shift > 0:
+        starts[:] = 0
+        for t in range(count):
+            starts[((keys[t] >> shift) & ((1 << DIGIT) - 1)) + 1] += 1
+        for d in range(starts.size - 1):
+            starts[d + 1] += starts[d]
+        for t in range(count):
+            digit = (keys[order[t]] >> shift) & ((1 << DIGIT) - 1)
+            spare[starts[digit]] = order[t]
+            starts[digit] += 1
+        order, spare = spare, order
+        shift += DIGIT
+    return order
+
+
+@kernel
 def count_if_sorted(major, minor, pointers):
     """Whether triplets are strictly ascending by (major, minor); if so, pointers (zeros) become the line starts."""
     for t in range(1, major.size):

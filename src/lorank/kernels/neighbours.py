@@ -46,7 +46,7 @@ def krige_lines(values, points, targets, nearest, smoothness, nugget, count, pre
             for b in range(a):
                 K[a, b] = K[b, a] = correlation(_distance(points, nearest[p, a], points, nearest[p, b]), smoothness)
             K[a, a] = 1.0 + nugget
-        last, spread = -1, 1.0
+        last, spread = 0, 1.0
         for t in range(n):
             found = 0
             for a in range(around):
@@ -55,15 +55,13 @@ def krige_lines(values, points, targets, nearest, smoothness, nugget, count, pre
                     found += 1
                     if found == count:
                         break
-            same = found == last
-            if same:
-                for a in range(found):
-                    if used[a] != before[a]:
-                        same = False
-                        break
-            if not same:
-                last, spread = found, 1.0
-                for a in range(found):
+            # A row of the Cholesky factor depends on those before it only: what is the same as at the last time stays.
+            kept = 0
+            while kept < min(found, last) and used[kept] == before[kept]:
+                kept += 1
+            if kept < found or found != last:
+                last = found
+                for a in range(kept, found):
                     before[a] = used[a]
                     x = k[used[a]]
                     for b in range(a + 1):
@@ -76,6 +74,8 @@ def krige_lines(values, points, targets, nearest, smoothness, nugget, count, pre
                         else:
                             L[a, a] = np.sqrt(max(s, 1e-12))
                     half[a] = x / L[a, a]
+                spread = 1.0
+                for a in range(found):
                     spread -= half[a] ** 2
                 for a in range(found - 1, -1, -1):
                     x = half[a]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg.blas import one_blas_thread
@@ -96,6 +97,10 @@ class Factors:
         """The same X by the factors W A and H A^-T, given A and A^-T."""
         left, right = (turned(side, self.k, by) for side, by in ((self.left, A), (self.right, inverse_transposed)))
         return replace(self, left=left, right=right)
+
+    def astype(self, dtype: npt.DTypeLike) -> Factors:
+        """The same factors in this precision."""
+        return replace(self, left=self.left.astype(dtype, copy=False), right=self.right.astype(dtype, copy=False))
 
     def predict(self, rows: Array, cols: Array, workers: kernels.Workers | None = None) -> Array:
         """Entries X[rows_t, cols_t], without forming X."""

@@ -62,6 +62,9 @@ class Contents:
         Singular values of W H^T if they are known already; see `singular_values`.
     row_titles, col_titles : mapping
         What else is told of rows or columns, such as the titles of films: text by position, by name.
+    lists : mapping
+        How good its lists were on held-out entries and how good the most popular columns, by "ndcg@10" or another
+        measure and "most popular"; empty if that was not measured.
     """
 
     result: Result
@@ -80,6 +83,7 @@ class Contents:
     sigma: Array | None = None
     row_titles: Mapping[str, Array] = field(default_factory=dict)
     col_titles: Mapping[str, Array] = field(default_factory=dict)
+    lists: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:

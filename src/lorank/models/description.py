@@ -61,6 +61,7 @@ def describe(model: Contents, arrays: dict[str, Array]) -> dict[str, Any]:
             if known is not None
         },
         "titles": titles,
+        "lists": {name: float(value) for name, value in model.lists.items()},
         "result": {
             "objective": float(result.objective),
             "status": result.status.name,
@@ -111,6 +112,7 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
         "calibration": calibration,
         "columns": None if columns is None else tuple(str(name) for name in columns),
         "trials": tuple({str(name): value for name, value in trial.items()} for trial in about["trials"]),
+        "lists": {str(name): float(value) for name, value in about.get("lists", {}).items()},
         "lost": {OLDER.get(name, str(name)): str(value) for name, value in about["lost"].items()},
     }
 

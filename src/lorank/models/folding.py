@@ -23,8 +23,8 @@ from lorank.types import Array
 
 M = TypeVar("M", bound=Contents)
 
-# Majorizing steps towards a new row under a loss that is not squared.
-STEPS = 50
+# Majorizing steps at most towards a new row under a loss that is not squared, and the part of it that ends them.
+STEPS, SMALL_STEP = 500, 1e-6
 
 
 def fold_in(model: M, X_new: Any, axis: int, features: Any = None) -> M:
@@ -122,7 +122,10 @@ def fold_in_rows(
     folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
     # For the squared loss the first step is the solution; others are reached by majorizing steps.
     for _ in range(1 if problem.squared else STEPS):
+        before = folded
         folded = replace(folded, left=problem.ridge_regressions(folded, ridge, expected=expected)[0])
+        if np.abs(folded.left - before.left).max(initial=0.0) <= SMALL_STEP * np.abs(folded.left).max(initial=0.0):
+            break
     problem.workers.close()
     return folded
 

@@ -19,6 +19,7 @@ from lorank.linalg.factors import effective_rank
 from lorank.models import folding, intervals, model_file, recommending, shards
 from lorank.models.contents import Contents, contents_of
 from lorank.models.levels import LevelPredictor
+from lorank.models.ranking_metrics import ranking_scores
 from lorank.observations import observe
 from lorank.solvers import Posterior
 from lorank.types import Array
@@ -142,12 +143,25 @@ class Model(Contents):
         """
         return folding.fold_in(self, X_new, axis, features)
 
-    def score(self, X: Any, y: None = None) -> float:
-        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better."""
-        observations = observe(X).aligned_to(cast(Any, self))
-        predicted = self.predictor.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+    def score(self, X: Any, y: None = None, *, unseen: str = "error") -> float:
+        """Minus the error on the observed entries of X, root mean squared (logistic: mean loss): higher is better.
+
+        unseen is as for `predict`. Of a model that ranks, the measure of its lists by what is relevant in X.
+        """
+        observations = observe(X)
+        if self.setting.grades is not None:
+            metric, _, length = str(self.params["metric"]).partition("@")
+            return ranking_scores(self, observations, int(length), metrics=(metric,))[f"{metric}@{length}"]
+        if unseen == "error":
+            observations = observations.aligned_to(cast(Any, self))
+            predicted = self.predictor.predict(observations.rows, observations.cols, Workers(self.n_jobs))
+        else:
+            places = (observations.rows, observations.row_ids), (observations.cols, observations.col_ids)
+            rows, cols = (at if ids is None else ids.values[at] for at, ids in places)
+            predicted = self._entries(*self._positions(rows, cols, unseen))
         weights = () if observations.weights is None else (observations.weights,)
-        return -self.loss.error(predicted, self.loss.prepare(observations.values), *weights)
+        loss = self.loss.at(observations.rows, observations.cols)
+        return -loss.error(predicted, self.loss.prepare(observations.values), *weights)
 
     def save(self, path: str | Path, *, data: bool = True, shards: bool = False) -> None:
         """Write the model, whole or not at all; `lorank.load` reads it. What was at `path` stays if that fails.
@@ -191,7 +205,18 @@ class Model(Contents):
         }
         if self.columns is not None:
             facts["table"] = list(self.columns)
+        if self.lists:
+            facts["held_out_lists"] = dict(self.lists)
         return facts
+
+    def remark_on_lists(self) -> str:
+        """A sentence on how its lists compare with the most popular columns; empty if that was not measured."""
+        if not self.lists:
+            return ""
+        (name, own), (_, popular) = self.lists.items()
+        ranks = self.setting.grades is not None
+        better = "" if ranks or own > popular else " This model predicts values: goal='ranking' makes better lists."
+        return f"On held-out entries {name} is {own:.3f}, and {popular:.3f} for the most popular columns.{better}"
 
     def facts(self) -> dict[str, Any]:
         """What it was fitted with, by name; the loss and features where they are not the usual ones."""
@@ -270,9 +295,9 @@ class Model(Contents):
         return predicted
 
     def _bounds(self, predicted: Array, left: Array, right: Array, level: float) -> tuple[Array, Array]:
-        if "loss" not in self.lost and isinstance(self.loss, losses.Logistic):
+        if "loss" not in self.lost and isinstance(self.loss, losses.Likelihood):
             raise InputError(
-                "There are no intervals for classes: the logistic loss predicts their probability already."
+                "There are no intervals for classes and counts: these losses predict their probability already."
             )
         known = self.predictor if isinstance(self.predictor, LevelPredictor) else self.posterior
         return intervals.bounds(predicted, left, right, level, known, self.calibration)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lorank.errors import InputError
-from lorank.files import check_exists, replacing, sha256
+from lorank.errors import InputError, one_line
+from lorank.files import check_exists, on_disk, reading_once, replacing, sha256_of_arrays
 from lorank.linalg import Factors
 from lorank.models.contents import Contents
 from lorank.models.description import current, describe, fields_of, outcome_of
@@ -78,7 +78,7 @@ def write(model: Contents, path: str | Path, *, data: bool = True) -> None:
     text = json.dumps(about)
     import safetensors.numpy
 
-    header = {"format": f"lorank {FORMAT}", "checksum": _checksum(arrays, text), "model": text}
+    header = {"format": f"lorank {FORMAT}", "checksum": sha256_of_arrays(arrays, text), "model": text}
     content = safetensors.numpy.save(arrays, metadata=header)
     with replacing(path) as beside:
         beside.write_bytes(content)
@@ -93,8 +93,8 @@ def read(path: str | Path) -> Contents:
     arrays, about = _read(path)
     try:
         return _build(arrays, about)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{path} is not a model that can be used: {_one_line(error)}.") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{path} is not a model that can be used: {one_line(error)}.") from None
 
 
 def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -102,7 +102,7 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 
     check_exists(path)
     try:
-        with safe_open(path, framework="numpy") as file:
+        with reading_once(), safe_open(on_disk(path), framework="numpy") as file:
             header = file.metadata() or {}
             written = header.get("format", "")
             if not written.startswith("lorank "):
@@ -114,10 +114,10 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
                 )
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except SafetensorError as error:
-        raise InputError(f"{path} is not a lorank model, or it is damaged or cut off ({_one_line(error)}).") from None
+        raise InputError(f"{path} is not a lorank model, or it is damaged or cut off ({one_line(error)}).") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
-    if header.get("checksum") != _checksum(arrays, header.get("model", "")):
+    if header.get("checksum") != sha256_of_arrays(arrays, header.get("model", "")):
         raise InputError(f"{path} is damaged: its checksum is wrong; save the model again.")
     try:
         about = json.loads(header["model"])
@@ -161,16 +161,3 @@ def _build(arrays: dict[str, Array], about: dict[str, Any]) -> Contents:
         observations=seen,
         **fields_of(about, arrays, factors.shape),
     )
-
-
-def _checksum(arrays: dict[str, Array], text: str) -> str:
-    parts: list[Any] = [text.encode()]
-    for name in sorted(arrays):
-        array = arrays[name]
-        parts.append(f"{name} {array.dtype} {array.shape}".encode())
-        parts.append(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
-    return sha256(*parts)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -26,6 +26,7 @@ def ranking_scores(
     relevant: float | None = None,
     advance: Callable[[int], None] | None = None,
     metrics: Iterable[str] = ("ndcg", "recall"),
+    popular: bool = False,
 ) -> dict[str, float]:
     """NDCG@k, recall@k and other measures, averaged over the rows that have something relevant in `test`.
 
@@ -42,6 +43,8 @@ def ranking_scores(
         "ndcg", "recall", "precision", "map", "mrr", and of all lists together "coverage" (the part of the columns that
         is in any list), "novelty" (mean of -log2 of the share of rows that know a column) and "calibration" (distance
         from the popularity of what rows take, 0 to 1).
+    popular : bool
+        Judge lists of the most popular columns instead, which any model should beat.
     """
     contents = contents_of(model)
     if k < 1:
@@ -51,12 +54,28 @@ def ranking_scores(
     rows = np.flatnonzero(np.diff(wanted.by_row.pointers))
     if not rows.size:
         raise InputError("No test value is high enough to be relevant; lower the threshold.")
+    if popular:
+        if contents.observations is None:
+            raise InputError("What is popular is told by the data that the model was fitted on, which was not saved.")
+        return _measured(most_popular(contents.observations, rows, k), wanted, rows, contents.observations, metrics)
     lists = np.full((rows.size, k), -1)
     done = 0
     for _, scores, best in top_columns(contents, rows, k, seen=False, advance=advance):
         lists[done : done + len(best), : best.shape[1]] = np.where(np.isfinite(scores), best, -1)
         done += len(best)
     return _measured(lists, wanted, rows, contents.observations, metrics)
+
+
+def most_popular(train: Observations, rows: Array, k: int) -> Array:
+    """The k columns with the most entries that each row has not seen; -1 where there are no more."""
+    order = np.argsort(-np.diff(train.by_col.pointers), kind="stable")
+    lists = np.full((rows.size, k), -1)
+    for i, row in enumerate(rows):
+        seen = train.by_row.indices[train.by_row.pointers[row] : train.by_row.pointers[row + 1]]
+        best = order[: seen.size + k]
+        best = best[~np.isin(best, seen)][:k]
+        lists[i, : best.size] = best
+    return lists
 
 
 def _measured(

@@ -11,6 +11,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import sha256
+from lorank.files import remote, sha256, url_of
 from lorank.kernels import unlocked
 from lorank.types import Array
 
@@ -32,7 +35,8 @@ UNEQUAL_FORMAT = "lorank shards 4"
 
 def is_shards(folder: str | Path) -> bool:
     """Whether a path is a folder of shards."""
-    return (Path(folder) / MANIFEST).is_file()
+    manifest = Path(folder) / MANIFEST
+    return manifest.is_file() if (url := url_of(manifest)) is None else remote.kind(url) == "file"
 
 
 def check_target(folder: Path) -> None:
@@ -40,16 +44,24 @@ def check_target(folder: Path) -> None:
 
     An empty folder may be replaced too.
     """
-    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+    url = url_of(folder)
+    if url is None:
+        there, is_dir = os.path.lexists(folder), folder.is_dir()
+        names = [path.name for path in folder.iterdir()] if is_dir else []
+    else:
+        there, is_dir = (found := remote.kind(url)) != "nothing", found == "folder"
+        names = [name.removeprefix(f"{url}/") for name in remote.files_below(url)] if is_dir else []
+    if not there or (is_dir and not names):
         return
     try:
         manifest = read_manifest(folder)
     except InputError:
-        raise InputError(f"{folder} exists and is not a lorank model; choose another name.") from None
-    for path in folder.iterdir():
-        if not _belongs(path.name, manifest) or not path.is_file() or path.is_symlink():
+        raise InputError(f"{url or folder} exists and is not a lorank model; choose another name.") from None
+    for name in names:
+        strange = url is None and (not (folder / name).is_file() or (folder / name).is_symlink())
+        if strange or not _belongs(name, manifest):
             raise InputError(
-                f"{folder} holds a model and also {path.name}, which is not part of it; "
+                f"{url or folder} holds a model and also {name}, which is not part of it; "
                 "move that elsewhere, or choose another name."
             )
 
@@ -77,7 +89,8 @@ def write_manifest(folder: Path, manifest: dict[str, Any], known: Mapping[str, l
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder of any format that is read."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        url = url_of(folder / MANIFEST)
+        manifest = json.loads((folder / MANIFEST).read_bytes() if url is None else remote.read_bytes(url))
         written = manifest.get("format")
         if written in (FORMAT, UNEQUAL_FORMAT):
             whole = manifest.pop("checksum", None) == _checksum(manifest) and isinstance(manifest["files"], dict)
@@ -111,10 +124,15 @@ class ShardFolder:
         self._files: Mapping[str, Any] | None = manifest.get("files")
         # Size and time of change of files that were found to be good.
         self._good: dict[str, tuple[int, int]] = {}
+        # Of a folder in a store, the files that were needed so far; gone with this object.
+        self._copies: Path | None = None
+        if url_of(folder) is not None:
+            self._copies = Path(tempfile.mkdtemp(prefix="lorank-"))
+            weakref.finalize(self, shutil.rmtree, self._copies, ignore_errors=True)
 
     def open(self, name: str, fits: Callable[[Array], Any] | None = None) -> Array:
         """An array, if it is what was written and `fits`."""
-        path = self.folder / name
+        path = self._fetched(name)
         try:
             about = path.stat()
             known = self._good.get(name) == (about.st_size, about.st_mtime_ns)
@@ -133,10 +151,23 @@ class ShardFolder:
             self._good[name] = (about.st_size, about.st_mtime_ns)
         return array
 
+    def _fetched(self, name: str) -> Path:
+        """A file of the folder, copied here first if it is in a store."""
+        url = url_of(self.folder / name)
+        if url is None or self._copies is None:
+            return self.folder / name
+        if Path(name).name != name:  # leads elsewhere
+            raise InputError(f"The shard {url} is damaged; save the model again.")
+        copy = self._copies / name
+        if not copy.exists():
+            remote.download(url, copy.with_suffix(".part"))
+            os.replace(copy.with_suffix(".part"), copy)
+        return copy
+
     def _is_as_written(self, path: Path, size: int) -> bool:
         if self._files is None:
             # A name that leads elsewhere is none of ours.
-            return path.parent == self.folder
+            return path.parent == (self._copies or self.folder)
         return path.name in self._files and [size, _sha256(path)] == list(self._files[path.name])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.files import replacing_folder, reserve
 from lorank.linalg import padded_width
 from lorank.linalg.memory import check_memory
@@ -65,7 +65,7 @@ def write(
     if seen is None and data and model.observations is not None:
         lines = model.observations.by_row
         seen = lambda: _blocks(lines, shard)  # noqa: E731
-    with replacing_folder(folder, check_target) as beside:
+    with replacing_folder(folder, check_target, MANIFEST) as beside:
         arrays: dict[str, Array] = {}
         manifest = describe(model, arrays)
         for name, array in arrays.items():
@@ -196,8 +196,8 @@ def read(folder: str | Path) -> Contents:
         return _build(files, _current(manifest, files) if manifest["format"] == FIRST_FORMAT else manifest)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError, ZeroDivisionError) as error:
-        raise InputError(f"{folder} is not a model that can be used: {' '.join(str(error).split())[:200]}.") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"{folder} is not a model that can be used: {one_line(error)}.") from None
 
 
 def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:

@@ -11,15 +11,21 @@ from lorank.types import Array
 Parts = tuple[Observations, Observations]
 
 
-def hold_out_of_rows(observations: Observations, fraction: float = 0.2, seed: int | None = 0) -> Parts:
-    """Two parts: the rest, and this fraction of each row's entries, at random; a row keeps at least one entry."""
+def hold_out_of_rows(
+    observations: Observations, fraction: float = 0.2, seed: int | None = 0, times: Observations | None = None
+) -> Parts:
+    """Two parts: the rest, and this fraction of each row's entries; a row keeps at least one entry.
+
+    They are chosen at random, or are the last ones where `times` (as for `leave_last_out`) are given.
+    """
     if not 0 < fraction < 1:
         raise InputError(f"A held-out fraction lies between 0 and 1; got {fraction}.")
     rng = np.random.default_rng(seed)
     counts = np.diff(observations.by_row.pointers)
     # Fractions of an entry are held out that often: rows with few entries take part too.
     asked = np.floor(fraction * counts + rng.random(counts.size)).astype(np.int64)
-    return _parts(observations, rng.random(observations.nnz), np.minimum(asked, np.maximum(counts - 1, 0)))
+    keys = rng.random(observations.nnz) if times is None else _times(observations, times)
+    return _parts(observations, keys, np.minimum(asked, np.maximum(counts - 1, 0)))
 
 
 def leave_last_out(observations: Observations, times: Observations, n: int = 1) -> Parts:

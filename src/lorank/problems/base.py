@@ -21,7 +21,7 @@ from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, gram, pad
 from lorank.linalg.blas import one_blas_thread
-from lorank.losses import SQUARED, Loss, Ordinal
+from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.problems.unobserved import Unobserved, frequency_shares
@@ -67,11 +67,8 @@ class BaseProblem:
             features = features_of(side)
             if features is not None and features.size != size:
                 raise InputError(f"There are features of {features.size} {what}, and the data has {size}.")
-        if self.coupled and (self.biased or not self.squared):
-            raise InputError(
-                "Biases do not go with a graph or a kernel prior, nor losses other than the squared one: take level "
-                "and season off the data first."
-            )
+        if self.coupled and not self.squared:
+            raise InputError("A graph or a kernel prior goes with the squared loss only; leave one of the two out.")
         if self.unobserved is not None:
             self.unobserved.check(self.observations)
             if self.coupled or not self.squared:
@@ -197,7 +194,7 @@ class BaseProblem:
         seen = self.observations
         x = factors.predict(seen.rows, seen.cols, self.workers)
         if self.unobserved is None:
-            return self.loss_at(factors).value(x, seen.values, *_given(seen.weights))
+            return self.loss_at(factors).at(seen.rows, seen.cols).value(x, seen.values, *_given(seen.weights))
         lines = self.unobserved.beyond(seen.by_row)
         grams = self.gram(factors.left, factors.k), self.gram(factors.right, factors.k)
         beyond = self.pointwise.value(x, lines.values, lines.weights)
@@ -209,20 +206,20 @@ class BaseProblem:
         Those that fit best belong to the loss: F is its least value over them, a function of the factors alone.
         """
         loss = self.pointwise
-        if not isinstance(loss, Ordinal) or not loss.learns:
+        if not loss.learns:
             return loss
         seen, at = self.observations, (factors.left, factors.right, factors.offset)
         # Asked again at the same point, by the next half-step.
         if not (self._learnt and all(old is new for old, new in zip(self._learnt, at))):
             x = factors.predict(seen.rows, seen.cols, self.workers)
-            self._learnt[:] = [*at, loss.learnt(x, seen.values, seen.weights, self.workers)]
+            self._learnt[:] = [*at, loss.at(seen.rows, seen.cols).learnt(x, seen.values, seen.weights, self.workers)]
         learnt: Loss = self._learnt[-1]
         return learnt
 
     def error(self, factors: Factors, held_out: Observations) -> float:
         """The error on other observations: root mean square, or what the loss says instead."""
         x = factors.predict(held_out.rows, held_out.cols, self.workers)
-        loss = self.loss_at(factors)
+        loss = self.loss_at(factors).at(held_out.rows, held_out.cols)
         return loss.error(loss.predicted(x), held_out.values, *_given(held_out.weights))
 
     # Biases.

@@ -127,7 +127,8 @@ class FactoredProblem(BaseProblem):
             return lines
         x = factors.predict(lines.expanded, lines.indices, self.workers)
         loss = self.loss_at(factors.transposed() if transposed else factors)
-        slope = loss.derivative(x, lines.values) / x.dtype.type(loss.curvature)
+        placed = loss.at(*((lines.indices, lines.expanded) if transposed else (lines.expanded, lines.indices)))
+        slope = placed.derivative(x, lines.values) / x.dtype.type(loss.curvature)
         return replace(lines, values=x - slope)
 
     def _loss_of(self, factors: Factors, transposed: bool) -> float:

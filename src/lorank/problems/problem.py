@@ -30,7 +30,7 @@ class Problem(FactoredProblem, SpectralProblem):
         Of an entry; squared by default.
     row_side, col_side : Features, GraphLaplacian or KernelPrior, or a tuple of features and a graph, optional
         What is known of rows or columns beforehand. With a graph gamma/2 tr(X^T L X) is added, and with a kernel prior
-        the regularizer is taken at the whitened factor; neither goes with biases. Features say where factors are
+        the regularizer is taken at the whitened factor; biases are then fitted first. Features say where factors are
         expected, and the regularizer is taken at what is left of them.
     unobserved : Unobserved, optional
         With it every entry that was not observed is a value with a small weight.

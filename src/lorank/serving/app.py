@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 ENVIRONMENT = "LORANK_SERVE"
 COOKIE = "lorank-token"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-# Work (scores to compute) up to which a question is answered at once; more goes to a thread, so that others are
-# answered meanwhile. At most so many of those are under way.
+# Work (multiplications) up to which a question is answered at once; more goes to a thread, so that others are answered
+# meanwhile. At most so many of those are under way.
 QUICK, WAITING = 2_000_000, 16
+# What each line that is asked for and each item of an answer costs besides, as measured.
+PER_LINE, PER_ITEM = 20_000, 2_000
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def application(service: Service) -> Starlette:
         Route("/", handlers.guarded("page", handlers.page)),
     ]
     app = Starlette(routes=routes, lifespan=running)
+    app.router.redirect_slashes = False  # it would lead to whatever name the Host header gives
     for status in (404, 405):
         app.add_exception_handler(status, handlers.nothing_here)
     return app
@@ -132,18 +135,36 @@ class _Handlers:
             given = await self._body(request)
             model = self.served.model
             limits = self.service.limits
-            if _work(given, model.shape[1], model.factors.k) <= QUICK:
-                return self._reply(answer(model, given, limits), given)
-            if self.waiting.locked():
-                raise Refused(503, "Too many large requests are under way; ask again in a moment.")
-            async with self.waiting:
-                try:
-                    found = await asyncio.wait_for(asyncio.to_thread(answer, model, given, limits), limits.seconds)
-                except TimeoutError:
-                    raise Refused(503, f"The answer takes more than {limits.seconds:g} s; ask for less.") from None
-            return self._reply(found, given)
+
+            def respond() -> Response:
+                return _json(answer(model, given, limits))
+
+            if _work(name, given, model.shape, model.factors.k) <= QUICK:
+                response = respond()
+            else:
+                response = await self._in_thread(respond)
+            self.metrics.rows(_count(given))
+            return response
 
         return self.guarded(name, handle)
+
+    async def _in_thread(self, respond: Callable[[], Response]) -> Response:
+        """The answer of a large question. One that takes too long is refused, and counts as under way until it ends."""
+        if self.waiting.locked():
+            raise Refused(503, "Too many large requests are under way; ask again in a moment.")
+        await self.waiting.acquire()
+        task = asyncio.create_task(asyncio.to_thread(respond))
+        task.add_done_callback(self._one_less)
+        seconds = self.service.limits.seconds
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), seconds)
+        except TimeoutError:
+            raise Refused(503, f"The answer takes more than {seconds:g} s; ask for less.") from None
+
+    def _one_less(self, task: asyncio.Task[Response]) -> None:
+        self.waiting.release()
+        if not task.cancelled():
+            task.exception()  # of a request that was given up nobody else looks at it
 
     def guarded(
         self, name: str, handle: Callable[[Request], Any], open_to_all: bool = False
@@ -188,19 +209,19 @@ class _Handlers:
         # A form of another site cannot send this type without the browser asking us first.
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise Refused(415, "Send JSON, with Content-Type: application/json.")
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > limit:
-                raise Refused(413, f"The body has more than {limit} bytes; ask in several requests.")
+        body, seconds = b"", self.service.limits.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > limit:
+                        raise Refused(413, f"The body has more than {limit} bytes; ask in several requests.")
+        except TimeoutError:
+            raise Refused(408, f"The body did not arrive within {seconds:g} s.") from None
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
             raise Refused(400, "The body is not JSON.") from None
-
-    def _reply(self, found: Json, given: Any) -> Response:
-        self.metrics.rows(_count(given))
-        return _json(found)
 
     async def health(self, request: Request) -> Response:
         served = self.served
@@ -251,8 +272,13 @@ def _count(given: Any) -> int:
     return max((len(part) for part in given.values() if isinstance(part, list)), default=1)
 
 
-def _work(given: Any, columns: int, width: int) -> int:
-    return _count(given) * columns * max(width, 1) if isinstance(given, dict) and "cols" not in given else _count(given)
+def _work(name: str, given: Any, shape: tuple[int, int], k: int) -> int:
+    """Multiplications that an answer costs, about, with what it takes to find the lines and to write the items."""
+    if name == "predict" or not isinstance(given, dict):
+        return _count(given) * (k + PER_ITEM)
+    n = given.get("n", 10)
+    items = min(n, max(shape)) if isinstance(n, int) else 0
+    return _count(given) * (max(shape) * max(k, 1) + PER_LINE + items * PER_ITEM)
 
 
 def _json(content: Json, status: int = 200) -> Response:
@@ -264,4 +290,7 @@ def _json(content: Json, status: int = 200) -> Response:
 
 
 def _error(status: int, sentence: str) -> Response:
-    return _json({"error": sentence}, status)
+    response = _json({"error": sentence}, status)
+    if status in (408, 413):  # the rest of the body would be taken for the next request
+        response.headers["Connection"] = "close"
+    return response

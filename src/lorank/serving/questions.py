@@ -30,6 +30,8 @@ class Limits:
         Rows, columns or pairs in one request.
     length : int
         Length of a list.
+    items : int
+        Items of all lists in one request.
     seconds : float
         After which a request is given up.
     """
@@ -37,6 +39,7 @@ class Limits:
     body: int = 1 << 20
     batch: int = 10_000
     length: int = 1000
+    items: int = 100_000
     seconds: float = 30.0
 
 
@@ -62,6 +65,12 @@ class Fields:
             raise InputError(f"{name} has a number that is no id: it is too large.")
         return given
 
+    def one_id(self, name: str) -> Any:
+        """One id, which stands alone."""
+        if isinstance(self._left.get(name), list):
+            raise InputError(f"{name} must be one id: text or a whole number.")
+        return (self.ids(name) or [None])[0]
+
     def number(self, name: str, low: float, high: float, default: float | None, whole: bool = False) -> Any:
         """A number between low and high."""
         given = self._left.pop(name, None)
@@ -80,9 +89,11 @@ class Fields:
             raise InputError(f"{name} must be true or false.")
         return given
 
-    def length(self) -> int:
-        """n, the length of a list."""
+    def length(self, lists: int = 1, longest: int = 1) -> int:
+        """n, the length of so many lists, each of which has at most `longest` items anyway."""
         n: int = self.number("n", 1, self._limits.length, 10, whole=True)
+        if lists * min(n, longest) > self._limits.items:
+            raise InputError(f"{lists} lists of {n} have more than {self._limits.items} items; ask for fewer at once.")
         return n
 
     def take(self, name: str) -> Any:
@@ -122,10 +133,12 @@ def predict(model: Model, given: Any, limits: Limits) -> Json:
 def recommend(model: Model, given: Any, limits: Limits) -> Json:
     """The best columns of each row."""
     fields = Fields(given, limits)
-    rows, n = _spelled(fields.ids("rows"), model.row_ids), fields.length()
+    rows = _spelled(fields.ids("rows"), model.row_ids)
+    n = fields.length(len(rows), model.shape[1])
     options = _filters(model, fields)
     fields.end()
-    ranking = model.recommend(rows, n, **options)
+    # A row that is asked for twice is looked up once.
+    ranking = model.recommend(_once(rows), n, **options)
     # Rows come in the order in which they were asked for, each with as many columns as are left.
     lists: list[Json] = [{"row": _plain(row), "items": []} for row in rows]
     items = _items(model, ranking.cols, ranking.scores)
@@ -133,7 +146,7 @@ def recommend(model: Model, given: Any, limits: Limits) -> Json:
     ends = np.r_[starts[1:], len(items)] if len(items) else starts
     runs = {_plain(ranking.rows[lo]): items[lo:hi] for lo, hi in zip(starts.tolist(), ends.tolist())}
     for own in lists:
-        own["items"] = runs.get(own["row"], [])[:n]
+        own["items"] = runs.get(own["row"], [])
     return {"lists": lists}
 
 
@@ -141,7 +154,8 @@ def similar(model: Model, given: Any, limits: Limits) -> Json:
     """The columns most like each column (rows like each row); with `but_not`, like all of them and unlike those."""
     fields = Fields(given, limits)
     rows, cols = fields.ids("rows", optional=True), fields.ids("cols", optional=True)
-    but_not, n = fields.ids("but_not", optional=True), fields.length()
+    but_not = fields.ids("but_not", optional=True)
+    n = fields.length(len(rows or cols or ()), max(model.shape))
     fields.end()
     if (rows is None) == (cols is None):
         raise InputError("Give either rows or cols.")
@@ -171,7 +185,7 @@ def fold_in(model: Model, given: Any, limits: Limits) -> Json:
     if len(entries) > limits.batch:
         raise InputError(f"There are {len(entries)} entries; at most {limits.batch} go into one request.")
     own = [Fields(entry, limits) for entry in entries]
-    cols = [(entry.ids("col") or [None])[0] for entry in own]
+    cols = [entry.one_id("col") for entry in own]
     values = [entry.number("value", -1e12, 1e12, None) for entry in own]
     for entry in own:
         entry.end()
@@ -228,6 +242,12 @@ def _spelled(names: Any, ids: Identifiers | None) -> Array:
     mixed = np.empty(len(names), object)
     mixed[:] = names
     return as_model_spells(mixed, ids)
+
+
+def _once(names: Array) -> Array:
+    """Each of the names once, in their order."""
+    first = {name: position for position, name in reversed(list(enumerate(names.tolist())))}
+    return names[sorted(first.values())]
 
 
 def _plain(name: Any) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lorank.errors import InputError
+from lorank.files import refuse
 from lorank.serving.app import LOOPBACK, Service
 
 
@@ -36,9 +37,12 @@ def serve(service: Service, host: str = "127.0.0.1", port: int = 8000, workers: 
     """Answer until it is interrupted. Workers that die are started again."""
     try:
         import uvicorn
+
+        from lorank.serving.patience import PatientProtocol
     except ImportError:
         raise ImportError("Serving needs starlette and uvicorn: pip install 'lorank[serve]'.") from None
     with tempfile.TemporaryDirectory(prefix="lorank-serve-") as folder:
+        refuse(service.model, "A model that is served")
         service = replace(service, counts=str(Path(folder) / "counts"), model=str(Path(service.model).resolve()))
         service.to_environment()
         # Kernels compute on one thread in each worker: requests are many and small.
@@ -46,6 +50,7 @@ def serve(service: Service, host: str = "127.0.0.1", port: int = 8000, workers: 
         uvicorn.run(
             "lorank.serving.app:from_environment",
             factory=True,
+            http=PatientProtocol,
             host=host,
             port=port,
             workers=workers,

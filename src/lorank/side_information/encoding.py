@@ -53,7 +53,7 @@ class Column:
     @classmethod
     def of(cls, name: str, values: Array) -> Column:
         if values.dtype.kind not in "biuf":
-            return cls(name, categories=tuple(np.unique(values.astype(str)).tolist()))
+            return cls(name, categories=tuple(sorted(set(map(str, values.tolist())))))
         numbers = _finite(values)
         seen = numbers[~np.isnan(numbers)]
         deviation = float(seen.std()) if seen.size else 0.0
@@ -67,12 +67,12 @@ class Column:
                 raise InputError(f"The feature {self.name!r} is a number where the model was fitted, and text here.")
             numbers = (_finite(values) - self.mean) / self.deviation
             return sp.csr_array(np.nan_to_num(numbers, nan=0.0)[:, None])
-        known = np.array(self.categories, dtype=str)
-        names = values.astype(str)
-        codes = np.minimum(np.searchsorted(known, names), known.size - 1)
-        found = known[codes] == names
+        # Texts one by one: numpy's would take as much room for each as for the longest.
+        known = {category: code for code, category in enumerate(self.categories)}
+        codes = np.array([known.get(str(name), -1) for name in values.tolist()], np.int64)
+        found = codes >= 0
         entries = (np.ones(int(found.sum())), (lines[found], codes[found]))
-        return sp.csr_array(entries, shape=(lines.size, known.size))
+        return sp.csr_array(entries, shape=(lines.size, len(known)))
 
 
 @dataclass(frozen=True)

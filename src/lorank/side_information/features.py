@@ -42,8 +42,10 @@ from lorank.types import Array
 DENSE, DIRECTIONS = 500, 256
 # lb where nothing chooses it.
 RIDGE = 2.0
+# Lines that are multiplied at a time: blocks do not depend on the number of threads, and so neither do the bits.
+BLOCK = 1024
 # Of the subspace iteration that finds the leading directions.
-OVERSAMPLING, PASSES = 16, 3
+OVERSAMPLING, PASSES = 16, 2
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,42 @@ class Directions:
     U: Array
     squares: Array
 
-    def project(self, M: Array) -> Array:
+    def project(self, M: Array, workers: kernels.Workers | None = None) -> Array:
         """U^T M in float64."""
-        return np.asarray(self.U.T @ M.astype(self.U.dtype, copy=False), np.float64)
+        return self._project(M, workers).astype(np.float64, copy=False)
+
+    def _project(self, M: Array, workers: kernels.Workers | None) -> Array:
+        """U^T M as the sum over blocks of lines, in the precision of U."""
+        U, M = self.U, M.astype(self.U.dtype, copy=False)
+        out = np.empty((-(-len(U) // BLOCK), U.shape[1], M.shape[1]), U.dtype)
+
+        def blocks(first: int, end: int) -> None:
+            for block in range(first, end):
+                at = slice(block * BLOCK, (block + 1) * BLOCK)
+                np.matmul(U[at].T, M[at], out=out[block])
+
+        self._run(blocks, out.shape[0], M.shape[1], workers)
+        return out[0] if len(out) == 1 else np.asarray(out.sum(axis=0))
+
+    def smooth(self, M: Array, gain: Array, workers: kernels.Workers | None = None) -> Array:
+        """U diag(gain) U^T M (lines, p)."""
+        U = self.U
+        Z = self._project(M, workers) * gain.astype(U.dtype)[:, None]
+        out = np.empty((len(U), M.shape[1]), U.dtype)
+
+        def blocks(first: int, end: int) -> None:
+            for block in range(first, end):
+                at = slice(block * BLOCK, (block + 1) * BLOCK)
+                np.matmul(U[at], Z, out=out[at])
+
+        self._run(blocks, -(-len(U) // BLOCK), M.shape[1], workers)
+        return out
+
+    def _run(self, blocks: Any, count: int, width: int, workers: kernels.Workers | None) -> None:
+        if workers is None:
+            blocks(0, count)
+        else:
+            workers.run_evenly(blocks, count, work_per_line=BLOCK * self.U.shape[1] * width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +99,7 @@ class FeaturePrior:
 
     directions: Directions
     ridge: float
+    workers: kernels.Workers | None = None
 
     @cached_property
     def gain(self) -> Array:
@@ -72,10 +108,7 @@ class FeaturePrior:
 
     def expected(self, W: Array) -> Array:
         """M (lines, p) of W (lines, p): F B with the best B."""
-        U = self.directions.U
-        Z = U.T @ W.astype(U.dtype, copy=False)
-        Z *= self.gain.astype(U.dtype)[:, None]
-        return np.asarray(U @ Z)
+        return self.directions.smooth(W, self.gain, self.workers)
 
     def middle(self, a: Array) -> tuple[float, float]:
         """1^T C^-1 1 and 1^T C^-1 a / 1^T C^-1 1 of numbers a (lines,): how many they count for, and their mean."""
@@ -84,7 +117,7 @@ class FeaturePrior:
 
     def explained(self, W: Array) -> Array:
         """W^T M = W^T W - W^T C^-1 W (p, p), in float64."""
-        Z = self.directions.project(W)
+        Z = self.directions.project(W, self.workers)
         return Z.T @ (self.gain[:, None] * Z)
 
 
@@ -159,7 +192,7 @@ class Features:
         """What they expect of factors in this precision."""
         found = self.directions(workers)
         found = replace(found, U=found.U.astype(dtype, copy=False))
-        return FeaturePrior(found, RIDGE if self.ridge is None else self.ridge)
+        return FeaturePrior(found, RIDGE if self.ridge is None else self.ridge, workers)
 
     def directions(self, workers: kernels.Workers | None = None) -> Directions:
         """The leading directions: all of them if there are at most DENSE. They are found once."""
@@ -211,18 +244,22 @@ def _leading(F: Any, r: int, workers: kernels.Workers) -> tuple[Array, Array]:
     forth, back = _product(F, workers), _product(F.T, workers)
     Q = np.random.default_rng(0).standard_normal((F.shape[1], width)).astype(np.float32)
     for _ in range(PASSES):
-        Y = back(forth(Q))
-        # Cholesky-QR: Y^T Y = L L^T, Q = Y L^-T. A little ridge, since only the span matters.
-        # In double precision: rounding must stay below the ridge where F has fewer directions than asked for.
-        gram = np.asarray(Y.T @ Y.astype(np.float64))
-        gram[np.diag_indices(width)] += 1e-6 * np.trace(gram) / width
-        Q = scipy.linalg.solve_triangular(np.linalg.cholesky(gram).astype(np.float32), Y.T, lower=True).T
-        Q = np.ascontiguousarray(Q)
-    Q = np.ascontiguousarray(np.linalg.qr(Q)[0])
-    Y = forth(Q)
+        Q = _near_orthogonal(back(forth(Q)))
+    Y = forth(_near_orthogonal(Q))
     squares, rotation = np.linalg.eigh((Y.T @ Y).astype(np.float64))
     squares, rotation = squares[::-1][:r], rotation[:, ::-1][:, :r]
     return (Y @ rotation.astype(np.float32)) / np.sqrt(np.maximum(squares, 1e-30)).astype(np.float32), squares
+
+
+def _near_orthogonal(Y: Array) -> Array:
+    """Y L^-T with Y^T Y = L L^T, orthogonal but for a little ridge: where F has fewer directions than asked for.
+
+    In double precision, since rounding must stay below the ridge.
+    """
+    gram = np.asarray(Y.T @ Y.astype(np.float64))
+    gram[np.diag_indices(len(gram))] += 1e-6 * np.trace(gram) / len(gram)
+    root = np.linalg.cholesky(gram).astype(np.float32)
+    return np.ascontiguousarray(scipy.linalg.solve_triangular(root, Y.T, lower=True).T)
 
 
 def _product(F: Any, workers: kernels.Workers) -> Any:

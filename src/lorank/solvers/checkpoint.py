@@ -15,8 +15,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from lorank.errors import InputError
-from lorank.files import claim, replacing
+from lorank.errors import InputError, one_line
+from lorank.files import claim, refuse, replacing, sha256_of_arrays
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -117,8 +117,12 @@ class Checkpoint:
         try:
             shards = {name: arrays.pop(name) for name in list(arrays) if hasattr(arrays[name], "save_shards")}
             meta["shards"] = {name: array.save_shards(shards_folder(self.path)) for name, array in shards.items()}
+            text = json.dumps(meta)
+            # Compiled code trusts the state: damage must be seen before.
+            texts = {"meta": text, "checksum": sha256_of_arrays(arrays, text)}
+            arrays |= {name: np.frombuffer(part.encode(), np.uint8) for name, part in texts.items()}
             with replacing(self.path) as beside, open(beside, "wb") as file:
-                np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
+                np.savez(file, **arrays)
             _remove_shards(shards_folder(self.path), {saved["name"] for saved in meta["shards"].values()})
         except InputError as error:
             reason = getattr(error.__cause__, "strerror", None) or error.__cause__
@@ -133,12 +137,17 @@ class Checkpoint:
             return {}, {}
         try:
             with np.load(self.path, allow_pickle=False) as file:
-                meta: dict[str, Any] = json.loads(file["meta"].tobytes().decode())
-                arrays = {name: file[name] for name in file.files if name != "meta"}
-                arrays |= meta.get("shards", {})
-                before: dict[str, str] = meta["fingerprint"]
+                arrays = {name: file[name] for name in file.files}
+            text, checksum = (arrays.pop(name).tobytes().decode() for name in ("meta", "checksum"))
+            if checksum != sha256_of_arrays(arrays, text):
+                raise ValueError("its checksum is wrong")
+            meta: dict[str, Any] = json.loads(text)
+            before: dict[str, str] = meta["fingerprint"]
+            arrays |= meta.get("shards", {})
         except Exception as error:
-            raise InputError(f"The checkpoint {self.path} cannot be read ({error}); remove it to start anew.") from None
+            raise InputError(
+                f"The checkpoint {self.path} cannot be read ({one_line(error)}); remove it to start anew."
+            ) from None
         if before != self.fingerprint:
             raise InputError(
                 f"The checkpoint {self.path} belongs to another fit, {_difference(before, self.fingerprint)}; "
@@ -171,6 +180,7 @@ def claimed(path: str | Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
+    refuse(path, "A checkpoint")
     path = Path(path)
     with claim(path.with_name(f".{path.name}.lock"), f"The checkpoint {path}"):
         yield

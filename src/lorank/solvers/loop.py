@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,9 +110,51 @@ def solve(
             if hasattr(given, "shape") and given.shape != problem.observations.shape:
                 m, n = problem.observations.shape
                 raise InputError(f"{what} is of a {given.shape[0]} x {given.shape[1]} matrix; {m} x {n} is needed.")
+        if problem.coupled and problem.biased:
+            return _level_first(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
     solver = solver.planned(stopping.max_iter)
     with problem.running():
         return _iterate(solver, problem, start, stopping, validation, callbacks, checkpoint, seed)
+
+
+def _level_first(
+    solver: Solver,
+    problem: BaseProblem,
+    start: Factors | None,
+    stopping: Stopping,
+    validation: Observations | None,
+    callbacks: Sequence[Callback],
+    checkpoint: Checkpoint | None,
+    seed: int | None,
+) -> Result:
+    """Offset and biases by empirical Bayes, then the graph or kernel on what they leave.
+
+    A graph ties rows of X, and rows of different levels are not alike: what it says is said of the rest.
+    """
+    if solver.samples:
+        raise InputError("The sampler draws no biases beside a graph or a kernel prior; give biases=False.")
+    level = problem.offsets_alone()
+
+    def whole(factors: Factors) -> Factors:
+        return Factors.of(factors.W, factors.H, level.row_bias, level.col_bias, level.offset)
+
+    def left(entries: Observations) -> Observations:
+        return entries.with_values(entries.values - level.predict(entries.rows, entries.cols).astype(entries.dtype))
+
+    def shown(callback: Callback) -> Callback:
+        return lambda progress: callback(replace(progress, factors=whole(progress.factors)))
+
+    result = solve(
+        solver,
+        replace(problem, observations=left(problem.observations), bias_ridges=None),
+        start=None if start is None else Factors.of(start.W, start.H),
+        stopping=stopping,
+        validation=None if validation is None else left(validation),
+        callbacks=[shown(callback) for callback in callbacks],
+        checkpoint=checkpoint,
+        seed=seed,
+    )
+    return replace(result, factors=whole(result.factors))
 
 
 def _iterate(

@@ -3,5 +3,6 @@
 from lorank.spatial.arrays import complete, complete_file
 from lorank.spatial.completion import SpatialCompletion
 from lorank.spatial.grids import GridCompletion
+from lorank.spatial.long_tables import complete_table
 
-__all__ = ["GridCompletion", "SpatialCompletion", "complete", "complete_file"]
+__all__ = ["GridCompletion", "SpatialCompletion", "complete", "complete_file", "complete_table"]

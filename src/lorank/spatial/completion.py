@@ -25,7 +25,7 @@ from lorank.spatial.drift import Places
 from lorank.spatial.fields import FieldModel
 from lorank.spatial.held_out import HeldOut, hold_out
 from lorank.spatial.kriging import typical_distance
-from lorank.spatial.separation import Chosen, Separation, inward, outward, separate
+from lorank.spatial.separation import Separation, Separator, inward, outward
 from lorank.spatial.trial import Trial
 from lorank.tuning.coordinate import coordinate_search
 from lorank.tuning.trials import Trials
@@ -48,7 +48,7 @@ class SpatialCompletion(BaseEstimator):
     ----------
     normalisation : str
         What is taken away before the low-rank fit: "anomalies" (level, season, deviation of each place), "departures"
-        (the same, not divided by the deviation), "roots" (departures of square roots), "anomalies-trend",
+        (the same, not divided by the deviation), "roots" (anomalies of square roots), "anomalies-trend",
         "zscore-rows" and "centred-rows" (no season), "none", "zscore", "zscore-columns" (no level of places). "auto"
         chooses on held-out values between the first two, and roots if values are skewed and none is negative; without
         dates between the two without season.
@@ -251,9 +251,8 @@ class SpatialCompletion(BaseEstimator):
         require(nugget is None or 0 < nugget < np.inf, "residual_nugget", nugget, "a finite number > 0, or None")
         return values
 
-    def _separate(self, values: Array, name: str, chosen: Chosen | None = None) -> Separation:
-        shown = inward(values, name)
-        return separate(shown, name, self.time_, self.places_, self.kernel, self._unit, chosen, self._workers)
+    def _separator(self, values: Array) -> Separator:
+        return Separator(values, self.time_, self.places_, self.kernel, self._unit, self._workers)
 
     @cached_property
     def _unit(self) -> float:
@@ -276,14 +275,16 @@ class SpatialCompletion(BaseEstimator):
         names = self._normalisations()
         given: dict[str, Any] = {name: getattr(self, name) for name in FREE}
         best, search = np.inf, {}
+        whole = self._separator(self.values_)
+        rest = None if held is None else self._separator(held.hide(self.values_))
         for name in names if held is not None else names[:1]:
-            separation = self._separate(self.values_, name)
+            separation = whole.separate(name)
             candidates = self._candidates(separation)
             first = {key: options[0] if given[key] is None else given[key] for key, options in candidates.items()}
             trial: Trial | None = None
             error = 0.0
-            if held is not None:
-                trial = Trial(self._separate(held.hide(self.values_), name, separation.chosen), held, self.values_)
+            if held is not None and rest is not None:
+                trial = Trial(rest.separate(name, separation.chosen), held, self.values_)
             if trial is not None and len(names) > 1:
                 error = trial.error(self._model(trial.separation), first, self._workers)
             if error < best:

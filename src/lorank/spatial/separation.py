@@ -29,7 +29,7 @@ PARTS = {
     "anomalies-trend": (True, True, True),
     "zscore-rows": (False, False, True),
     "centred-rows": (False, False, False),
-    "roots": (True, False, False),
+    "roots": (True, False, True),
 }
 PASSES = 2
 # Neighbouring months are alike: so many of them say as much of a variance as one that is independent.
@@ -123,63 +123,93 @@ def outward(y: Array, variance: Array, name: str) -> Array:
     return np.maximum(y, 0.0) ** 2 + variance if name == "roots" else y
 
 
-def separate(
-    values: Array,
-    name: str,
-    time: npt.ArrayLike | None,
-    places: Places,
-    kernel: str,
-    unit: float,
-    chosen: Chosen | None = None,
-    workers: Workers | None = None,
-) -> Separation:
-    """Separate values (m, n), NaN missing, as `inward` gives them, by the normalisation of this name."""
-    if name not in (*NAMES, *PARTS):
-        raise InputError(
-            f"Unknown normalisation {name!r}; there are auto, {', '.join(dict.fromkeys((*NAMES, *PARTS)))}."
-        )
-    measured = np.flatnonzero(~np.isnan(values).all(axis=1))
-    own = np.full(len(values), -1)
-    own[measured] = np.arange(measured.size)
+@dataclass(frozen=True)
+class Begun:
+    """What the first passes found: anomalies as neighbours have them, and the precision of what they leave (m, n)."""
 
-    def kriged(z: Array, field: FieldKernel) -> tuple[Array, Array]:
-        x = field.scaled(places)
-        return krige_nearest(z[measured], x[measured], x, field, own, workers)
+    basis: Basis
+    anomalies: Array
+    precision: Array
 
-    if name not in PARTS:
-        plain = Normalisation.fit(values, name, time)
-        z = plain.apply(values)
-        field = choose_kernel(z, places, kernel, unit, workers) if chosen is None else chosen.kernel
-        return Separation(name, places, plain, None, None, field, z, *kriged(z, field))
-    season, trend, scaled = PARTS[name]
-    basis = Basis.of(time, values.shape[1], season, trend)
-    seen = ~np.isnan(values)
-    size = float(np.nanvar(values - _least_squares(values, basis)))
-    precision = seen / max(size, 1e-300)
-    anomalies = np.zeros(values.shape)
-    variograms = None if chosen is None else chosen.variograms
-    shown: FieldKernel | None = None if chosen is None else chosen.kernel
-    for turn in range(PASSES + 1):
-        last = turn == PASSES
-        climatology = fit_climatology(values - anomalies, precision, basis, places, variograms)
-        known = _normalised(values, climatology)
-        scales = None
-        if scaled and last:
+
+class Separator:
+    """Separates values (m, n), NaN missing, by normalisations of any name.
+
+    The first passes are the same for normalisations that differ in what they divide by only, and are made once.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        time: npt.ArrayLike | None,
+        places: Places,
+        kernel: str,
+        unit: float,
+        workers: Workers | None = None,
+    ) -> None:
+        self.values, self.time, self.places, self.kernel, self.unit = values, time, places, kernel, unit
+        self.workers = workers
+        self._measured = np.flatnonzero(~np.isnan(values).all(axis=1))
+        self._own = np.full(len(values), -1)
+        self._own[self._measured] = np.arange(self._measured.size)
+        self._begun: dict[tuple[bool, bool, bool], Begun] = {}
+
+    def separate(self, name: str, chosen: Chosen | None = None) -> Separation:
+        """By the normalisation of this name, with what another separation has chosen, if it is given."""
+        if name not in (*NAMES, *PARTS):
+            raise InputError(
+                f"Unknown normalisation {name!r}; there are auto, {', '.join(dict.fromkeys((*NAMES, *PARTS)))}."
+            )
+        values = inward(self.values, name)
+        if name not in PARTS:
+            plain = Normalisation.fit(values, name, self.time)
+            z = plain.apply(values)
+            field = self._choose_kernel(z) if chosen is None else chosen.kernel
+            return Separation(name, self.places, plain, None, None, field, z, *self._kriged(z, field))
+        season, trend, scaled = PARTS[name]
+        key = name == "roots", season, trend
+        if key not in self._begun:
+            self._begun[key] = self._begin(values, season, trend, chosen)
+        begun = self._begun[key]
+        # Levels have no weather in them by now, so that variograms are found anew.
+        variograms = None if chosen is None else chosen.variograms
+        climatology = fit_climatology(values - begun.anomalies, begun.precision, begun.basis, self.places, variograms)
+        known, scales = _normalised(values, climatology), None
+        if scaled:
             known, scales = _with_scales(
-                known, values, places, measured, basis, None if chosen is None else chosen.scale
+                known, values, self.places, self._measured, begun.basis, None if chosen is None else chosen.scale
             )
         z = known.apply(values)
-        if shown is None or (chosen is None and last):
-            shown = choose_kernel(z, places, kernel, unit, workers)
-        field = shown
-        mean, variance = kriged(z, field)
-        if not last:
+        field = self._choose_kernel(z) if chosen is None else chosen.kernel
+        return Separation(name, self.places, known, climatology, scales, field, z, *self._kriged(z, field))
+
+    def _begin(self, values: Array, season: bool, trend: bool, chosen: Chosen | None) -> Begun:
+        """All passes but the last."""
+        basis = Basis.of(self.time, values.shape[1], season, trend)
+        seen = ~np.isnan(values)
+        precision = seen / max(float(np.nanvar(values - _least_squares(values, basis))), 1e-300)
+        anomalies = np.zeros(values.shape)
+        variograms = None if chosen is None else chosen.variograms
+        field: FieldKernel | None = None if chosen is None else chosen.kernel
+        for _ in range(PASSES):
+            climatology = fit_climatology(values - anomalies, precision, basis, self.places, variograms)
+            # The second pass has little news of the variograms.
+            variograms = climatology.variograms
+            known = _normalised(values, climatology)
+            z = known.apply(values)
+            field = field or self._choose_kernel(z)
+            mean, variance = self._kriged(z, field)
             scale = np.outer(known.row_scale, known.col_scale)
             anomalies = scale * mean
             precision = seen / np.maximum(scale**2 * field.variance * (variance + field.nugget), 1e-300)
-            # The second pass has little news of the variograms; the last has levels without the weather in them.
-            variograms = climatology.variograms if chosen is not None or turn < PASSES - 1 else None
-    return Separation(name, places, known, climatology, scales, field, z, mean, variance)
+        return Begun(basis, anomalies, precision)
+
+    def _choose_kernel(self, z: Array) -> FieldKernel:
+        return choose_kernel(z, self.places, self.kernel, self.unit, self.workers)
+
+    def _kriged(self, z: Array, field: FieldKernel) -> tuple[Array, Array]:
+        x = field.scaled(self.places)
+        return krige_nearest(z[self._measured], x[self._measured], x, field, self._own, self.workers)
 
 
 def _least_squares(values: Array, basis: Basis) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import struct
 import tokenize
 import zipfile
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
+from lorank.files import url_of
 from lorank.files.reading import DAMAGED
+from lorank.files.remote import refused
 
 # What libraries raise when a file is not what it should be. Errors of the program itself (NameError, AssertionError)
 # are none of them; nor is MemoryError, which says what it is.
@@ -25,6 +28,7 @@ ERRORS = (
     ArithmeticError,
     OSError,
     SyntaxError,
+    csv.Error,
     RecursionError,
     struct.error,
     zlib.error,
@@ -45,9 +49,6 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     except PermissionError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except ERRORS as error:
+        if isinstance(error, OSError) and (url := url_of(path)) is not None:
+            raise refused(url, "read", error) from None
         raise InputError(f"{path} is damaged or not {what} ({one_line(error)}).") from None
-
-
-def one_line(error: Exception) -> str:
-    """The first words of an error, or its name where it says nothing."""
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import on_disk
+from lorank.files import on_disk, remote, url_of
 from lorank.observations import Observations
 from lorank.observations.identifiers import text_array
 from lorank.tables.damage import reading
@@ -24,6 +25,8 @@ WHAT = "Parquet"
 
 def parquet_files(folder: str | Path) -> list[str]:
     """The Parquet files of a folder in the order of their names, or the one file that is given."""
+    if (url := url_of(folder)) is not None:
+        return _files_in_store(url)
     folder = Path(folder)
     if folder.is_file():
         return [str(folder)]
@@ -35,6 +38,15 @@ def parquet_files(folder: str | Path) -> list[str]:
     return found
 
 
+def _files_in_store(url: str) -> list[str]:
+    if remote.kind(url) == "file":
+        return [url]
+    found = [name for name in remote.files_below(url) if re.search(r"/[^./_][^/]*\.parquet$", name)]
+    if not found:
+        raise InputError(f"There is no Parquet file in {url}.")
+    return found
+
+
 def open_parquet(path: str | Path) -> Any:
     """An open Parquet file, whose pages are checked against their checksums where they have them."""
     try:
@@ -42,6 +54,8 @@ def open_parquet(path: str | Path) -> Any:
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'lorank[tables]'.") from None
     with reading(path, WHAT):
+        if (url := url_of(path)) is not None:
+            return parquet.ParquetFile(remote.open_file(url), page_checksum_verification=True, pre_buffer=True)
         return parquet.ParquetFile(on_disk(Path(path)), page_checksum_verification=True)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.observations.identifiers import Identifiers
+from lorank.files import kind_of, reading_once
+from lorank.observations.identifiers import Identifiers, text_array
 from lorank.side_information.encoding import FeatureTable
+from lorank.tables.damage import reading
 from lorank.tables.delimited import MISSING, sniff
 from lorank.tables.names import as_model_spells, position_of, spelled
 from lorank.tables.parquet import SUFFIXES, open_parquet
@@ -33,9 +36,9 @@ def read_side_table(
     first = names[position_of(ids, names, path)] if ids is not None else names[0]
     if len(names) < 2:
         raise InputError(f"{path} has one column, {first!r}; beside the ids it needs at least one more.")
-    known, counts = np.unique(columns[first].astype(str), return_counts=True)
-    if (counts > 1).any():
-        raise InputError(f"{path} has the id {known[counts > 1].tolist()[0]!r} more than once; keep one line of it.")
+    twice, times = Counter(map(str, columns[first].tolist())).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{path} has the id {twice!r} more than once; keep one line of it.")
     return {first: columns[first], **{name: columns[name] for name in names if name != first}}
 
 
@@ -64,7 +67,7 @@ def _numbers_or_text(cells: Array) -> Array:
     """Floats with NaN for what is missing, if all cells are numbers or missing and one is a number; else text."""
     if cells.dtype.kind in "biuf":
         return cells.astype(np.float64)
-    texts = np.array(["" if cell is None else str(cell) for cell in cells.tolist()], str)
+    texts = text_array(["" if cell is None else str(cell) for cell in cells.tolist()])
     missing = np.isin(texts, MISSING)
     try:
         numbers = np.where(missing, "nan", texts).astype(np.float64)
@@ -75,17 +78,17 @@ def _numbers_or_text(cells: Array) -> Array:
 
 def read_columns(path: Path, delimiter: str | None = None, header: bool | None = None) -> dict[str, Array]:
     """All columns of a table by name."""
-    return _parquet(path) if path.suffix.lower() in SUFFIXES else _delimited(path, delimiter, header)
-
-
-def _delimited(path: Path, delimiter: str | None, header: bool | None) -> dict[str, Array]:
-    file = sniff(path, delimiter, header)
-    lines = list(file.records())
-    if not lines:
-        raise InputError(f"{path} has a header and no lines.")
-    return {name: np.array(part, str) for name, part in zip(file.columns, zip(*lines))}
-
-
-def _parquet(path: Path) -> dict[str, Array]:
-    table: Any = open_parquet(path).read()
-    return {name: column.to_numpy(zero_copy_only=False) for name, column in zip(table.column_names, table.columns)}
+    with reading_once(), reading(path, "a table"):
+        if kind_of(path) in SUFFIXES:
+            table: Any = open_parquet(path).read()
+            names = table.column_names
+            columns = [column.to_numpy(zero_copy_only=False) for column in table.columns]
+        else:
+            file = sniff(path, delimiter, header)
+            lines = list(file.records())
+            if not lines:
+                raise InputError(f"{path} has a header and no lines.")
+            names, columns = file.columns, [text_array(list(part)) for part in zip(*lines)]
+        for name in names:
+            position_of(name, names, path)  # refuses a name that is there twice
+    return dict(zip(names, columns))

@@ -6,11 +6,15 @@ rest of the fits walk around the best in ever smaller steps: once around that of
 since the path is too coarse to tell between them, then of the two best pairs, and at last of one. A strength is the
 size of a singular value that a proximal step sets to zero, so that it means the same to every method. Every fit starts
 anew, and so costs what it would alone.
+
+With a graph its weight and the strength are searched together, for what matters most is their ratio: a coarse grid over
+six decades of each, in which the second parameters take turns, and then steps around the best, in either, in both at
+once, and to the other ranks and second parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -26,6 +30,9 @@ RANGE = 1000.0
 PLAINLY = 0.999
 # Steps around the best become no smaller than by this factor.
 FINEST = 1.02
+# Decades of strengths on a grid, and its points along each side: the fewer if there are few trials.
+GRID_DECADES = 6.0
+GRID_SIDE, FEW, SMALL_SIDE = 4, 24, 3
 # The part of the trials after which only one pair of rank and second parameter is refined.
 DECIDED = 0.75
 
@@ -58,7 +65,7 @@ def budgeted_search(
     trials: int,
     seconds: float,
     shapes: Sequence[Any] | None = None,
-    graph_weights: Sequence[float] = (),
+    graph_range: tuple[float, float] | None = None,
 ) -> Found:
     """Parameters with the least validation error; raises what the last trial raised if none could be done.
 
@@ -68,38 +75,118 @@ def budgeted_search(
     top : the strongest strength.
     trials, seconds : the most fits, and the time after which no other is begun.
     shapes : values of the method's second parameter; those that the catalogue lists by default.
-    graph_weights : where the search for a graph's weight starts; empty without a graph.
+    graph_range : the least and the greatest weight of a graph on the coarse grid; None without a graph.
     """
     tried: dict[Point, float] = {}
     search = Search(error_of(error), max_seconds=seconds, forgiving=True)
+    given = shapes or method.shapes
 
     def strategy() -> None:
-        for point in points(
-            method, shapes or method.shapes, ranks, top, tuple(graph_weights) or (None,), trials, tried
-        ):
+        points = (
+            _along_path(method, given, ranks, top, trials, tried)
+            if graph_range is None
+            else _on_grid(method, given, ranks, top, graph_range, trials, tried)
+        )
+        for point in points:
             tried[point] = search.attempt(point.parameters(method)).error
+            if len(tried) == trials:
+                return
 
     return search.run(strategy)
 
 
-def points(
+def decades_to_edge(found: Found) -> dict[str, float]:
+    """How far lam and the graph's weight are from the nearest end of what was tried with the same other parameters."""
+    searched = ("lam", "graph_weight")
+    free = (*searched, "rank")
+    best = found.parameters
+
+    def fixed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in parameters.items() if name not in free}
+
+    alike = [trial.parameters for trial in found.trials if fixed(trial.parameters) == fixed(best)]
+    return {
+        name: float(min(abs(np.log10(end([other[name] for other in alike]) / best[name])) for end in (min, max)))
+        for name in searched
+        if name in best
+    }
+
+
+def _on_grid(
     method: Method,
     shapes: Sequence[Any],
     ranks: Sequence[int],
     top: float,
-    graphs: Sequence[float | None],
+    graph_range: tuple[float, float],
     trials: int,
-    tried: dict[Point, float],
+    tried: Mapping[Point, float],
 ) -> Iterator[Point]:
-    """Points in the order in which they are tried; `tried` is filled by whoever asks for them."""
+    """Points of the search with a graph, in their order; `tried` is filled by whoever asks for them."""
+    side = GRID_SIDE if trials >= FEW else SMALL_SIDE
+    places = (np.arange(side) + 0.5) / side
+    low, high = graph_range
+    # From strong to weak, which is from quick fits to slow ones.
+    strengths = top * 10.0 ** (-GRID_DECADES * places) if method.tunes else (top,)
+    for i, strength in enumerate(strengths):
+        for j, place in enumerate(places):
+            shape = shapes[(i + j) * max(1, len(shapes) // side) % len(shapes)]
+            yield Point(float(strength), shape, max(ranks), float(low * (high / low) ** place))
+    steps = {
+        "strength": 10.0 ** (GRID_DECADES / side / 2) if method.tunes else 1.0,
+        "graph_weight": (high / low) ** (1 / side / 2),
+    }
+
+    def best_so_far() -> Point:
+        """Beyond the grid only what is plainly better: where both weights vanish the error is often flat."""
+        inside = [p for p in tried if low <= (p.graph_weight or 0) <= high and p.strength >= top / 10**GRID_DECADES]
+        best, within = (min(some, key=lambda point: tried[point]) for some in (tried, inside))
+        return best if tried[best] < PLAINLY * tried[within] else within
+
+    while max(steps.values()) > FINEST:
+        yield from _new(_others(best_so_far(), shapes, ranks), tried)
+        best = best_so_far()
+        yield from _new([*_around(best, steps), *_along_both(best, steps)], tried)
+        if best_so_far() == best:
+            steps = {name: step**0.5 for name, step in steps.items()}
+
+
+def _new(points: Iterable[Point], tried: Mapping[Point, float]) -> Iterator[Point]:
+    return (point for point in points if point not in tried)
+
+
+def _others(best: Point, shapes: Sequence[Any], ranks: Sequence[int]) -> Iterator[Point]:
+    """The same at other ranks, and with second parameters that differ in one of their parts."""
+    for rank in ranks:
+        yield replace(best, rank=rank)
+    for shape in shapes:
+        parts = zip(shape, best.shape) if isinstance(shape, tuple) else [(shape, best.shape)]
+        if sum(one != other for one, other in parts) == 1:
+            yield replace(best, shape=shape)
+
+
+def _along_both(best: Point, steps: Mapping[str, float]) -> Iterator[Point]:
+    """A step in which strength and weight keep their ratio, down and up: a valley of the error often runs so."""
+    if best.graph_weight is not None and min(steps.values()) > 1:
+        for sign in (-1, 1):
+            yield replace(best, **{name: getattr(best, name) * step**sign for name, step in steps.items()})
+
+
+def _along_path(
+    method: Method,
+    shapes: Sequence[Any],
+    ranks: Sequence[int],
+    top: float,
+    trials: int,
+    tried: Mapping[Point, float],
+) -> Iterator[Point]:
+    """Points of the search without a graph, in their order; `tried` is filled by whoever asks for them."""
     # Each pair with another rank takes three fits: one, and a step down and up.
     paired = len(shapes) * (len(ranks) - 1)
     length = max(3, (trials - 3 * paired) // 2 // len(shapes)) if method.tunes else 1
     # From strong to weak: strong weights make quick fits, and a search may run out of time.
-    places = list(product(enumerate(np.linspace(0.1, 0.9, length)), enumerate(shapes)))
-    for (step, exponent), (turn, shape) in places[:trials]:
-        # Every second parameter meets every weight of the graph.
-        yield Point(top * RANGE ** -float(exponent), shape, max(ranks), graphs[(step + turn) % len(graphs)])
+    places = list(product(np.linspace(0.1, 0.9, length), shapes))
+    for exponent, shape in places[:trials]:
+        yield Point(top * RANGE ** -float(exponent), shape, max(ranks))
     stride = RANGE ** (0.8 / (length - 1)) if length > 1 else 1.0
     for shape in shapes if length > 1 else ():
         for factor in (stride, 1 / stride):
@@ -109,24 +196,20 @@ def points(
     for best, rank in others[: trials - len(tried)]:
         # Noise spreads over more directions at a higher rank, and the best strength grows about as its root.
         yield replace(best, rank=rank, strength=best.strength * (rank / best.rank) ** 0.5)
-    first = {
-        "strength": stride**0.5,
-        "graph_weight": 10.0**0.5 if graphs[0] is not None else 1.0,
-    }
-    ratios = dict.fromkeys(product(shapes, ranks), first)
+    ratios = dict.fromkeys(product(shapes, ranks), stride**0.5)
     contenders = len(ratios)
     while len(tried) < trials:
         ranked = _best_of_each_family(tried)[:contenders]
         contenders = 2 if len(tried) < DECIDED * trials else 1
-        coarse = [best for best in ranked if max(ratios[best.family].values()) > FINEST]
+        coarse = [best for best in ranked if ratios[best.family] > FINEST]
         if not coarse:
             return
         for best in coarse:
-            for point in _around(best, ratios[best.family]):
+            for point in _around(best, {"strength": ratios[best.family]}):
                 if len(tried) < trials and point not in tried:
                     yield point
             if min((p for p in tried if p.family == best.family), key=lambda p: tried[p]) == best:
-                ratios[best.family] = {name: ratio**0.5 for name, ratio in ratios[best.family].items()}
+                ratios[best.family] **= 0.5
 
 
 def _end(tried: Mapping[Point, float], shape: Any, factor: float) -> Point | None:

@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lorank.observations import Observations
+from lorank.observations.checks import extreme
 from lorank.problems import Problem
 from lorank.solvers import Posterior, Result, Solver, Status, Stopping, solve
 from lorank.tuning.held_out import Build, Part, losses_at, setting_of
@@ -38,8 +39,10 @@ STANDARD_ERRORS = 1.0
 
 # Held-out entries that are enough to compare kinds, and batches of draws that tell the Monte Carlo error of their mean.
 ENOUGH, BATCHES = 5000, 4
-# Training entries that are enough to compare kinds.
+# Training entries that are enough to compare kinds; trials on more of them are in single precision.
 LARGE = 300_000
+# Values with a standard deviation below this part of the largest one are not told apart well enough by that.
+DISTINCT = 1e-3
 # A difference below this part of the loss of the first and simplest trial is none: both have all there is to learn.
 RESOLUTION = 1e-6
 # How much time may be spent: what is tried beside the point estimate.
@@ -86,6 +89,17 @@ def thinned(parts: tuple[Part, ...], seed: int) -> tuple[Part, ...]:
         return parts
     rows = np.random.default_rng(seed).random(train.shape[0]) < LARGE / train.nnz
     return tuple((seen.subset(rows[seen.rows]), unseen.subset(rows[unseen.rows])) for seen, unseen in parts[:1])
+
+
+def in_single_precision(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """In float32 where there are more than LARGE entries to train on: about twice as fast, and as good to choose by."""
+    values = parts[0][0].values
+    if values.size <= LARGE or float(values.std()) < DISTINCT * float(np.abs(values).max()):
+        return parts
+    with np.errstate(over="ignore"):
+        if extreme(values.astype(np.float32)) >= 0:
+            return parts
+    return tuple((seen.astype(np.float32), unseen.astype(np.float32)) for seen, unseen in parts)
 
 
 def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) -> Found:

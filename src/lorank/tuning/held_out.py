@@ -132,7 +132,7 @@ class HeldOutJudge:
 
 def losses_at(predicted: Array, loss: Loss, held_out: Observations) -> Array:
     """Losses of predictions of held-out entries, times their weights (of mean 1) where they have any."""
-    losses = loss.each(predicted, held_out.values)
+    losses = loss.at(held_out.rows, held_out.cols).each(predicted, held_out.values)
     return losses if held_out.weights is None else losses * held_out.weights / held_out.weights.mean()
 
 

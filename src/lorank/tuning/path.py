@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,10 @@ from scipy.sparse.linalg import svds
 
 from lorank.linalg import Factors, narrowed
 from lorank.observations import Observations
-from lorank.registry import Method
 from lorank.side_information.features import RIDGE
 from lorank.tuning.held_out import FLAT
 from lorank.tuning.search import Search
-from lorank.tuning.setting import AUTO
+from lorank.tuning.setting import Space
 from lorank.tuning.trial_log import Fitted
 
 # A singular value so many times the next one marks a gap.
@@ -49,51 +47,6 @@ PAYS, PAYS_AT = 1e-3, 16
 NOTHING = 1e-4
 # Two weights closer than by this factor are one.
 NEAR = 1.05
-
-
-@dataclass(frozen=True)
-class Space:
-    """What is searched.
-
-    Attributes
-    ----------
-    lam, rank, biases : None for one that is to be chosen
-    theta : as it is given; None is the method's default
-    searched : mapping
-        Values among which the method's own parameters are chosen, by name; the path begins with the first of each.
-    features : bool
-        Whether there are features whose ridge is to be chosen.
-    offsets : bool
-        Whether offsets alone, rank 0, may be chosen.
-    given : mapping
-        What else is said of every trial.
-    """
-
-    lam: float | None = None
-    rank: int | None = None
-    theta: float | None = None
-    biases: bool | None = None
-    searched: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    features: bool = False
-    offsets: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, method: Method, lam: Any, rank: Any, theta: Any, biases: Any) -> Space:
-        """From an estimator's parameters, any of them "auto"."""
-        searched = method.automatic
-        if theta == AUTO and method.searches("theta"):
-            searched = ("theta", *searched)
-        if lam == AUTO and "lam" not in method.parameters:
-            lam = 1.0
-        return cls(
-            None if lam == AUTO else float(lam),
-            None if rank == AUTO else int(rank),
-            None if theta is None or theta == AUTO else float(theta),
-            None if isinstance(biases, str) else bool(biases),
-            {name: method.candidates(name) for name in searched},
-            offsets=rank == AUTO and biases is not False and "lam" in method.parameters,
-        )
 
 
 def lam_max(observations: Observations, centred: bool) -> float:
@@ -192,6 +145,33 @@ class WarmPath:
         begin("features")
         return self.features(best) if self.space.features else best
 
+    def run_on_more(self, known: Fitted, ratio: float, doublings: int | None = None) -> Fitted:
+        """From the best fit of the same kind to some of the data, whose noise had a norm `ratio` times smaller.
+
+        Its lam is known but for that. More data may bear a larger rank: it is doubled while that pays, so often at most
+        (None for as often as it does).
+        """
+        begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
+        given["lam"] *= 1.0 if self.fixed else ratio
+        begin("rank")
+        best = self.search.attempt(given)
+        if best.parameters["rank"] == 0:
+            return best
+        largest = self.most if doublings is None else min(self.most, given["rank"] << doublings)
+        while self.space.rank is None and 2 * best.parameters["rank"] <= largest:
+            wider = self.at_rank(best, 2 * best.parameters["rank"])
+            fit = self.search.attempt(wider, (), best)
+            if not self.pays(fit, best) and not self.fixed:
+                fit = self.search.attempt({**wider, "lam": wider["lam"] / FINE}, fit.starts, best)
+            if not self.pays(fit, best):
+                break
+            best = fit
+        begin("lam")
+        if not self.fixed:
+            best = self.beside(best)
+        begin("features")
+        return self.features(best) if self.space.features else best
+
     def at_rank(self, best: Fitted, rank: int) -> dict[str, Any]:
         """What to try first at another rank."""
         lam = best.parameters["lam"] * (1.0 if self.fixed else math.sqrt(rank / best.parameters["rank"]))
@@ -221,25 +201,30 @@ class WarmPath:
         """
         while 1 <= (rank := int(best.parameters["rank"] * factor)) <= self.most:
             fit = self.around(self.at_rank(best, rank), best)
-            larger = max(rank, best.parameters["rank"])
-            pays = PAYS * max(1.0, larger / PAYS_AT)
-            if _beats(best, fit, pays) if factor < 1 else not _beats(fit, best, pays):
+            if self.pays(best, fit) if factor < 1 else not self.pays(fit, best):
                 break
             best = fit
         return best
+
+    def pays(self, fit: Fitted, other: Fitted) -> bool:
+        """Whether a fit is so much better than one of a smaller rank that this is worth its cost."""
+        return _beats(fit, other, PAYS * max(1.0, fit.parameters["rank"] / PAYS_AT))
 
     def around(
         self, parameters: Mapping[str, Any], rival: Fitted | None = None, start: tuple[Factors, ...] = ()
     ) -> Fitted:
         """These parameters, then lam down, and, unless that helped or they have lost, up, while it helps."""
-        first = best = self.search.attempt(parameters, start, rival)
-        if self.fixed:
-            return first
+        first = self.search.attempt(parameters, start, rival)
+        return first if self.fixed else self.beside(first, rival)
+
+    def beside(self, first: Fitted, rival: Fitted | None = None) -> Fitted:
+        """lam down, and, unless that helped or the rival has won, up, while it helps."""
+        best = first
         for factor in (1 / FINE, FINE):
             fit = best
             if factor > 1 and rival is not None and _beats(rival, best, PAYS):
                 break
-            while best.parameters["lam"] > LOWEST * parameters["lam"]:
+            while best.parameters["lam"] > LOWEST * first.parameters["lam"]:
                 lam = fit.parameters["lam"] * factor
                 fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
                 if not _beats(fit, best):

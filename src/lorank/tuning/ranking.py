@@ -4,11 +4,13 @@ A part of each row's entries is held out, and every trial is judged by NDCG@k (o
 them that are relevant, all columns that the row has not in the training part competing. The search goes along one
 parameter after the other, in steps of a factor, and keeps what is better:
 
-    lam, the power of the values, the weight of what was not observed, the rank, lam again, how much the regularizer
-    grows with the entries of a line, theta, and lam between the steps.
+    lam, the power of the values, the weight of what was not observed (and lam with it: what a line weighs is mostly
+    what it has not seen), how much the regularizer grows with the weight of a line, theta, the rank, and lam in ever
+    smaller steps between.
 
 It begins at the size of a singular value of noise of the data's own size. A trial is a short fit from the same start,
-so that lists differ by what is tried alone.
+so that lists differ by what is tried alone. What is chosen is then fitted to all entries as it is: on parts of 64, 80
+and 100% of MovieLens-1M's and MovieLens-100K's entries the best lam was the same.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ from lorank.types import Array
 
 # Sweeps of a trial, and rows that judge it, at most.
 SWEEPS, ROWS = 8, 5000
-# Where the search begins, and how far each parameter goes.
-FIRST_RANK, FIRST_WEIGHT, FIRST_POWER = 32, 0.2, 0.5
-MOST_RANK, WEIGHTS = 256, (0.003, 0.8)
+# Where the search begins, and how far each parameter goes; ranks by effort.
+FIRST_RANK, FIRST_WEIGHT, FIRST_POWER = 32, 0.2, 1.0
+MOST_RANK = {"fast": 32, "balanced": 128, "best": 256}
+WEIGHTS, FREQUENCY_POWERS, VALUE_POWERS = (0.003, 0.8), (0.0, 0.5, 1.0, 1.5, 2.0), (0.0, 0.5, 1.0, 2.0)
 # A gain of less than this part is none: of two that are as good, the simpler one stays.
 GAIN = 2e-3
 
@@ -56,6 +59,7 @@ class RankingSpace:
     unobserved_value: float = 0.0
     frequency_power: float | None = None
     biases: bool = False
+    effort: str = "balanced"
 
 
 def tune_ranking(
@@ -120,11 +124,11 @@ class ListJudge:
         return float(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]).mean())
 
 
-def judged_rows(wanted: Observations, seed: int) -> Array:
-    """Rows that have something to find, at most ROWS of them, at random."""
+def judged_rows(wanted: Observations, seed: int, most: int = ROWS) -> Array:
+    """Rows that have something to find, at most so many of them, at random."""
     rows = np.flatnonzero(np.diff(wanted.by_row.pointers))
-    if rows.size > ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, ROWS, replace=False))
+    if rows.size > most:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     return rows
 
 
@@ -174,20 +178,20 @@ class _Climb:
             "frequency_power": FIRST_POWER if space.frequency_power is None else space.frequency_power,
             "value_power": 0.0 if constant else 1.0,
         }
-        self.search.log.expect({"all": 20})
+        self.search.log.expect({"all": 22})
         self.search.log.begin("all")
         best = self.along(self.attempt(first), "lam", 2.0)
         if not constant:
-            best = self.among(best, "value_power", (0.0, 0.5, 2.0))
+            best = self.over(best, "value_power", VALUE_POWERS)
         if space.unobserved_weight is None:
-            best = self.along(best, "unobserved_weight", 2.5, WEIGHTS)
-        if space.rank is None:
-            best = self.along(best, "rank", 2, (4, min(MOST_RANK, *m_n)))
-        best = self.along(best, "lam", 1.5)
+            best = self.along(best, "unobserved_weight", 2.0, WEIGHTS, beside="lam" if space.lam is None else None)
         if space.frequency_power is None:
-            best = self.among(best, "frequency_power", (0.0, 1.0))
+            best = self.over(best, "frequency_power", FREQUENCY_POWERS)
+        best = self.along(best, "lam", 1.4)
         if space.theta is None and space.has_theta:
-            best = self.among(best, "theta", (0.5,))
+            best = self.over(best, "theta", (0.0, 0.5))
+        if space.rank is None:
+            best = self.along(best, "rank", 2, (4, min(MOST_RANK[space.effort], *m_n)))
         return self.along(best, "lam", 1.2)
 
     def attempt(self, parameters: Mapping[str, Any]) -> Fitted:
@@ -196,14 +200,22 @@ class _Climb:
             self.tried[key] = self.search.attempt(parameters)
         return self.tried[key]
 
-    def along(self, best: Fitted, name: str, factor: float, limits: tuple[float, float] = (0.0, math.inf)) -> Fitted:
-        """Multiply a parameter by a factor, or else divide it, while that helps."""
+    def along(
+        self,
+        best: Fitted,
+        name: str,
+        factor: float,
+        limits: tuple[float, float] = (0.0, math.inf),
+        beside: str | None = None,
+    ) -> Fitted:
+        """Multiply a parameter (and the one beside it) by a factor, or else divide it, while that helps."""
         if name == "lam" and self.space.lam is not None:
             return best
         first = best
         for ratio in (factor, 1 / factor):
             while limits[0] <= (value := self._scaled(best.parameters[name], ratio)) <= limits[1]:
-                fit = self.attempt({**best.parameters, name: value})
+                more = {} if beside is None else {beside: best.parameters[beside] * ratio}
+                fit = self.attempt({**best.parameters, name: value, **more})
                 if not fit.error < best.error * (1 - GAIN):
                     break
                 best = fit
@@ -215,12 +227,18 @@ class _Climb:
     def _scaled(value: float, ratio: float) -> float:
         return round(value * ratio) if isinstance(value, int) else value * ratio
 
-    def among(self, best: Fitted, name: str, values: Sequence[Any]) -> Fitted:
-        """The best of several values."""
-        for value in values:
-            fit = self.attempt({**best.parameters, name: value})
-            if fit.error < best.error * (1 - GAIN):
-                best = fit
+    def over(self, best: Fitted, name: str, values: Sequence[float]) -> Fitted:
+        """Go up a ladder of values from where the best is, or else down, while that helps."""
+        first, place = best, values.index(best.parameters[name])
+        for step in (1, -1):
+            at = place + step
+            while 0 <= at < len(values):
+                fit = self.attempt({**best.parameters, name: values[at]})
+                if not fit.error < best.error * (1 - GAIN):
+                    break
+                best, at = fit, at + step
+            if best is not first:
+                break
         return best
 
 

@@ -102,7 +102,7 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
             deviations[:, k] = np.sqrt([offsets.va, offsets.vb])
         factors = Factors(padded[0], padded[1], k, biased, 0.0 if offsets is None else offsets.mu)
     else:
-        factors = replace(factors, left=factors.left.astype(dtype), right=factors.right.astype(dtype))
+        factors = factors.astype(dtype)
         x = factors.predict(observations.rows, observations.cols, problem.workers)
         variance = max(2 * SQUARED.value(x, observations.values) / observations.nnz, 1e-6 * scale)
         deviations[:] = [side[:, : k + biased].std(axis=0) for side in (factors.left, factors.right)]

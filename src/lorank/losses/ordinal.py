@@ -1,23 +1,15 @@
-"""How far a prediction x is from what was seen, o: one function of two numbers, summed over the observed entries.
-
-A solver needs its value, its derivative by x, and a bound L on the second derivative. With it,
-
-    f(x) <= f(x0) + f'(x0) (x - x0) + L/2 (x - x0)^2 = L/2 (x - (x0 - f'(x0) / L))^2 + const,
-
-so that every solver of least squares takes such a step on the working values x0 - f'(x0) / L, and F does not increase.
-"""
+"""Values on a scale: the ordered probit model, whose cuts are learnt with the rest."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from lorank.errors import InputError
 from lorank.kernels import LEVEL_BLOCK, Workers, probit_terms
+from lorank.losses.pointwise import Loss
 from lorank.types import Array
 
 # Levels of an ordinal scale at most.
@@ -27,121 +19,6 @@ NEWTON_STEPS, SMALL_STEP = 50, 1e-3
 # First every so manyth entry, if there are enough of each level among them.
 SAMPLE, ENOUGH = 16, 20
 TINY = 1e-290
-
-
-class Loss(ABC):
-    """A pointwise loss; arrays of predictions x and targets o, and weights where there are any, have the same shape."""
-
-    # An upper bound on the second derivative by x.
-    curvature: ClassVar[float] = 1.0
-
-    @abstractmethod
-    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        """The sum of the losses, in float64, each multiplied by its weight if there are any."""
-
-    @abstractmethod
-    def derivative(self, x: Array, o: Array) -> Array:
-        """The derivative by each x."""
-
-    def error(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        """What a user reads as the error of predictions: the root of their (weighted) mean square."""
-        difference = (x - o).astype(np.float64)
-        return float(np.sqrt(np.average(difference**2, weights=weights)))
-
-    def each(self, x: Array, o: Array) -> Array:
-        """What `error` is made of, for each entry: squares of the differences."""
-        return np.asarray((x - o).astype(np.float64) ** 2)
-
-    def prepare(self, o: Array) -> Array:
-        """Targets as the loss wants them; those that it cannot take are refused."""
-        return o
-
-    @property
-    def learns(self) -> bool:
-        """Whether it has parameters that are yet to be learnt from the data, by `learnt(x, o, weights, workers)`."""
-        return False
-
-    def fresh(self) -> Loss:
-        """The loss before it has learnt anything."""
-        return self
-
-    def predicted(self, x: Array) -> Array:
-        """What is predicted where the model has x."""
-        return x
-
-
-@dataclass(frozen=True)
-class Squared(Loss):
-    """(x - o)^2 / 2."""
-
-    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        difference = (x - o).astype(np.float64)
-        return 0.5 * _total(difference**2, weights)
-
-    def derivative(self, x: Array, o: Array) -> Array:
-        return x - o
-
-
-@dataclass(frozen=True)
-class Huber(Loss):
-    """(x - o)^2 / 2 up to |x - o| = delta, and delta (|x - o| - delta / 2) beyond: outliers pull with a bounded force.
-
-    Parameters
-    ----------
-    delta : float
-        Where the loss turns from a square into a line, > 0, in the unit of the data.
-
-    References
-    ----------
-    Huber, "Robust estimation of a location parameter", Ann. Math. Statist. 1964.
-    """
-
-    delta: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.delta < np.inf:
-            raise InputError(f"delta must be a finite number > 0, but it is {self.delta!r}.")
-
-    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        size = np.abs((x - o).astype(np.float64))
-        square = np.minimum(size, self.delta)
-        return _total(square * (size - square / 2), weights)
-
-    def derivative(self, x: Array, o: Array) -> Array:
-        return np.clip(x - o, -self.delta, self.delta)
-
-
-@dataclass(frozen=True)
-class Logistic(Loss):
-    """log(1 + exp(-o x)) for classes o = -1 or 1; the probability of the class 1 is `scipy.special.expit(x)`.
-
-    Targets 0 and 1 are taken as -1 and 1.
-    """
-
-    curvature: ClassVar[float] = 0.25
-
-    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        return _total(np.logaddexp(0.0, -(x * o).astype(np.float64)), weights)
-
-    def derivative(self, x: Array, o: Array) -> Array:
-        return -o * expit(-o * x)
-
-    def error(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        """The mean of the losses (cross-entropy, in nats)."""
-        return self.value(x, o, weights) / (len(o) if weights is None else float(weights.sum(dtype=np.float64)))
-
-    def each(self, x: Array, o: Array) -> Array:
-        """The loss of each entry."""
-        return np.logaddexp(0.0, -(x * o).astype(np.float64))
-
-    def prepare(self, o: Array) -> Array:
-        classes = np.unique(o)
-        for low in (0, -1):
-            if np.isin(classes, (low, 1)).all():
-                return np.where(o == 1, 1, -1).astype(o.dtype)
-        wrong = classes[~np.isin(classes, (-1, 0, 1))]
-        got = f"{wrong[0]:g}" if wrong.size else "-1, 0 and 1 together"
-        raise InputError(f"The logistic loss is for two classes, 0 and 1 or -1 and 1; the data has {got}.")
 
 
 @dataclass(frozen=True)
@@ -196,8 +73,8 @@ class Ordinal(Loss):
         assert cuts is not None
         return Ordinal(tuple(levels.tolist()), tuple(cuts.tolist()), scale)
 
-    def value(self, x: Array, o: Array, weights: Array | None = None) -> float:
-        return -(self.scale**2) * _total(np.log(_share(*self._ends(x, o))), weights)
+    def losses(self, x: Array, o: Array) -> Array:
+        return np.asarray(-(self.scale**2) * np.log(_share(*self._ends(x, o))))
 
     def derivative(self, x: Array, o: Array) -> Array:
         """x - E[z | level], so that the working value x - f'(x) is what z is expected to be."""
@@ -231,10 +108,6 @@ class Ordinal(Loss):
             raise InputError(f"{strange:g} is no level of the scale, which has {', '.join(f'{v:g}' for v in levels)}.")
         edges = np.concatenate([[-np.inf], self.cuts, [np.inf]])
         return (edges[at] - x) / self.scale, (edges[at + 1] - x) / self.scale
-
-
-def _total(losses: Array, weights: Array | None) -> float:
-    return float(np.sum(losses) if weights is None else losses @ weights)
 
 
 def distinct_levels(o: Array) -> Array:
@@ -292,16 +165,3 @@ def _best_cuts(
         else:
             break
     return cuts
-
-
-SQUARED = Squared()
-LOSSES = {"squared": Squared, "huber": Huber, "logistic": Logistic, "ordinal": Ordinal}
-
-
-def find(loss: str | Loss) -> Loss:
-    """The loss of this name, or the loss itself."""
-    if isinstance(loss, Loss):
-        return loss
-    if loss not in LOSSES:
-        raise InputError(f"Unknown loss {loss!r}; there are {', '.join(LOSSES)}.")
-    return LOSSES[loss]()
