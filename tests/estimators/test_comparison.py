@@ -1,9 +1,11 @@
 """compare: one split, the same search for all, and rows for those that fail."""
 
+import numpy as np
 import pytest
 
 import lorank
 from lorank.errors import InputError
+from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.regularizers import SchattenP
 
 
@@ -35,6 +37,17 @@ def test_what_fails_or_is_late_is_a_row_with_the_reason(small_problem):
     assert late["reason"] == ["out of time after 1 of 32 trials"]
 
 
+def test_offsets_alone_are_a_row_of_their_own(small_problem):
+    """Rank 5 and no offsets: everything is better than they are, and their error is that of the values themselves."""
+    table = lorank.compare(small_problem.train, ["offsets", "nnfn"], ranks=(5,), trials=6, seed=0)
+    assert table["method"] == ["nnfn", "offsets"]
+    row = table.rows[1]
+    assert (row["rank"], row["trials"], row["parameters"], row["reason"]) == (0, 1, {}, "")
+    rest, tested = small_problem.train.split(0.2, 0)
+    found = empirical_bayes_offsets(rest.split(0.25, 0)[0]).predict(tested.rows, tested.cols)
+    assert row["error"] == pytest.approx(((found - tested.values) ** 2).mean() ** 0.5)
+
+
 def test_what_compare_refuses(small_problem):
     for wrong in ({"trials": 0}, {"budget": 0}, {"validation": 0.6, "test": 0.5}, {"ranks": (1000,)}):
         with pytest.raises(InputError):
@@ -51,3 +64,10 @@ def test_regularizers_are_compared_as_they_are_and_classes_searched(small_proble
     assert set(rows["schatten-p(p=0.7)"]["parameters"]) == {"rank", "lam"}
     assert rows["schatten-p"]["parameters"]["p"] in (1 / 2, 2 / 3)
     assert all(row["error"] < 1 for row in table)
+
+
+def test_a_method_that_fits_noise_says_so():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 40)) < 0.15, rng.standard_normal((60, 40)), np.nan)
+    table = lorank.compare(X, ["mf"], ranks=(10,), trials=2, seed=0)
+    assert "no better than the mean of all training values" in table["reason"][0]

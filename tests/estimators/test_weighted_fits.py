@@ -188,3 +188,15 @@ def test_imputer_and_regressor_take_weights():
     weights = np.linspace(0.5, 2, y.size)
     fitted = EntryRegressor(rank=2, random_state=0).fit(pairs, y, sample_weight=weights)
     np.testing.assert_array_equal(fitted.model_.observations_.weights, weights)
+
+
+def test_the_sampler_is_a_candidate_with_weights_and_uses_them():
+    """Every other entry is noise, and its weight says so."""
+    rng = np.random.default_rng(0)
+    m, n, deviations = 80, 60, np.array([0.3, 3.0])
+    X = rng.standard_normal((m, 2)) @ rng.standard_normal((2, n))
+    seen, noisy = rng.random((m, n)) < 0.3, rng.integers(0, 2, (m, n))
+    table = np.where(seen, X + deviations[noisy] * rng.standard_normal((m, n)), np.nan)
+    model = MatrixCompletion(random_state=0, features=None).fit(table, sample_weight=deviations[noisy] ** -2)
+    assert "sampler" in model.tuning_.candidates["candidate"]
+    assert np.sqrt(np.mean((model.predict(*np.nonzero(~seen)) - X[~seen]) ** 2)) < 0.4  # 1.0 without the weights

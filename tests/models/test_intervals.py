@@ -58,6 +58,28 @@ def test_wide_where_it_is_hard(fitted):
     assert (errors[loud] <= flat).mean() < 0.8
 
 
+def test_coverage_of_lines_with_few_entries():
+    """What is not known of a row falls as 1 / (n + 1): rows of every count have the coverage that was asked for."""
+    rng = np.random.default_rng(0)
+    m, n, held = 2000, 400, 20
+    counts = np.exp(rng.uniform(0, np.log(300), m)).astype(int)
+    cells = [rng.permutation(n)[: count + 2 * held] for count in counts]
+    rows = [np.repeat(np.arange(m), size) for size in (counts, 2 * held)]
+    cols = [np.concatenate([cell[:count] for cell, count in zip(cells, counts)])]
+    cols.append(np.concatenate([cell[count:] for cell, count in zip(cells, counts)]))
+    values = rng.standard_normal(rows[1].size) * np.sqrt(1 + 10 / (counts + 1))[rows[1]]
+    train = Observations.from_coo(rows[0], cols[0], rng.standard_normal(rows[0].size), (m, n))
+    order = rng.permutation(rows[1].size)
+    first, second = order[: order.size // 2], order[order.size // 2 :]
+    held_out = Observations.from_coo(rows[1][first], cols[1][first], values[first], (m, n))
+    calibration = calibrate(Factors.of(np.zeros((m, 1)), np.zeros((n, 1))), train, held_out, seed=0)
+    half = calibration.quantile(0.9) * calibration.scale(rows[1][second], cols[1][second])
+    inside, own = np.abs(values[second]) <= half, counts[rows[1][second]]
+    for least, most in ((1, 2), (3, 9), (10, 29), (30, 99), (100, 300)):
+        chosen = (own >= least) & (own <= most)
+        assert inside[chosen].mean() == pytest.approx(0.9, abs=0.02), (least, most)
+
+
 def test_guarantee_of_small_calibration_sets():
     """On average over calibration sets of 40, half of them for the quantile, coverage is at least what was asked."""
     rng = np.random.default_rng(0)

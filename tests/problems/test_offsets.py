@@ -84,7 +84,13 @@ def test_a_fit_with_biases_takes_the_ridges_of_its_data():
         MatrixCompletion(rank=2, lam=5 * scale, biases=True, random_state=0).fit(seen.with_values(scale * seen.values))
         for scale in (1.0, 1000.0)
     )
-    assert model.setting_.bias_ridges == pytest.approx(empirical_bayes_offsets(seen).ridges)
+    found, (m, n) = empirical_bayes_offsets(seen), seen.shape
+    assert model.setting_.ridges == pytest.approx(found.ridges)
+    # lam takes off noise of so much at most; what offsets alone leave is more, since it has all that is of low rank.
+    deviation = 5 / (np.sqrt(seen.nnz / m) + np.sqrt(seen.nnz / n))
+    assert model.setting_.noise == pytest.approx(min(1, deviation**2 / found.s2))
+    assert model.setting_.bias_ridges == pytest.approx([model.setting_.noise * ridge for ridge in found.ridges])
+    assert MatrixCompletion(rank=2, lam=500, biases=True).fit(seen).setting_.noise == 1
     # lam has the unit of the data and the ridges have none, so that nothing else changes with the unit.
     np.testing.assert_allclose(1000 * model.row_bias_, other.row_bias_, rtol=1e-6)
     plain = MatrixCompletion(rank=2, lam=5, random_state=0).fit(seen)

@@ -32,7 +32,7 @@ def rmse(model, test):
 @pytest.fixture(scope="module")
 def offsets_alone():
     train, test = ratings()
-    return MatrixCompletion(**AUTO, random_state=0).fit(train), train, test
+    return MatrixCompletion(random_state=0).fit(train), train, test
 
 
 def test_offsets_alone_are_chosen_where_there_is_nothing_else(offsets_alone):

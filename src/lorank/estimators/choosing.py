@@ -90,8 +90,8 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
     scales = [asked.loss] if asked.loss != AUTO else [SQUARED, ORDINAL] if levels else [SQUARED]
     methods = [asked.method]
     if asked.any_method:
-        # The sampler takes no weights, knows nothing of what was not observed, and runs here alone; a theta is NNFN's.
-        able = train.weights is None and not asked.unobserved_weight and not asked.frequency_power
+        # The sampler knows nothing of what was not observed, and runs here alone; a theta is NNFN's.
+        able = not asked.unobserved_weight and not asked.frequency_power
         able = able and asked.backend == running.LOCAL and asked.theta in (None, AUTO)
         methods = [DEFAULT_METHOD, SAMPLER] if able and asked.effort != "fast" else [DEFAULT_METHOD]
     found: dict[str, Parameters] = {}

@@ -16,12 +16,17 @@ from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.estimators.list_baselines import compare_lists
 from lorank.observations import Observations, observe
+from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.registry import Method
 from lorank.results_table import Table
+from lorank.solvers import Status
 from lorank.tuning.budgeted import budgeted_search
 from lorank.tuning.path import lam_max
-from lorank.tuning.search import FAILURES
+from lorank.tuning.search import FAILURES, Found
 from lorank.tuning.trial_log import OnTrial
+
+# The name of the row that is fitted without factors.
+OFFSETS = "offsets"
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,12 @@ class Comparison(Table):
 
         drawn = Figure(figsize=(5.6, 4.2), layout="constrained")
         panel = drawn.add_subplot()
-        for row in (row for row in self.rows if row["error"] is not None):
-            at = row["seconds"], row["error"]
+        name = self.columns[1]  # the error, or a measure of lists
+        for row in (row for row in self.rows if row[name] is not None):
+            at = row["seconds"], row[name]
             panel.plot(*at, "o")
             panel.annotate(row["method"], at, (4, 4), textcoords="offset points", fontsize=8)
-        panel.set(xscale="log", xlabel="seconds of training", ylabel="test error")
+        panel.set(xscale="log", xlabel="seconds of training", ylabel=f"test {name}")
         if path is not None:
             drawn.savefig(path, dpi=150)
         return drawn
@@ -73,7 +79,9 @@ def compare(
     Parameters
     ----------
     X : anything that MatrixCompletion.fit takes
-    methods : names, methods, regularizers or their classes, as for MatrixCompletion; the whole catalogue by default
+    methods : names, methods, regularizers or their classes, as for MatrixCompletion
+        The whole catalogue by default, and "offsets": a mean and offsets of rows and columns alone, which whatever else
+        is fitted should be better than. The sampler ("bpmf") has a fit for each rank, since it tunes nothing else.
         What a regularizer has as its own is kept, and lam and rank are searched; for a name or a class, the other
         parameters are searched as well.
     ranks : ranks to try, where they fit the matrix
@@ -102,22 +110,39 @@ def compare(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
     if goal == "ranking":
-        return Comparison(compare_lists(observe(X), test=test, metric=metric, seed=seed, n_jobs=n_jobs))
-    chosen = [registry.find(method) for method in (registry.CATALOGUE if methods is None else methods)]
+        lists = compare_lists(observe(X), test=test, metric=metric, seed=seed, n_jobs=n_jobs, on_trial=on_trial)
+        return Comparison(lists)
+    if goal != "values":
+        raise InputError(f"goal must be 'values' or 'ranking'; got {goal!r}.")
+    named = [OFFSETS, *registry.CATALOGUE] if methods is None else list(methods)
+    baseline = any(isinstance(method, str) and method == OFFSETS for method in named)
+    chosen = [registry.find(method) for method in named if not (isinstance(method, str) and method == OFFSETS)]
     rest, tested = observe(X).split(test, seed)
     parts = rest.split(validation / (1 - test), seed)
     usable = [rank for rank in ranks if rank <= min(rest.shape)]
-    if not usable:
+    if not usable and chosen:
         raise InputError(f"No rank of {tuple(ranks)} fits a matrix of {rest.shape[0]} x {rest.shape[1]}.")
     common: dict[str, Any] = {"tol": tol, "biases": biases, "n_jobs": n_jobs, "random_state": seed}
     common |= {"row_side": row_side, "col_side": col_side, "features": features}
     # A method without a weight has a fit for each rank.
     expected = [trials if method.tunes else len(usable) for method in chosen]
-    rows = []
+    rows = [offsets_row(*parts, tested)] if baseline else []
     for index, method in enumerate(chosen):
         tell = None if on_trial is None else partial(_tell, on_trial, sum(expected[:index]), sum(expected))
         rows.append(row_of(method, *parts, tested, usable, trials, budget, common, tell))
     return Comparison(sorted(rows, key=lambda row: np.inf if row["error"] is None else row["error"]))
+
+
+def offsets_row(train: Observations, checked: Observations, tested: Observations) -> dict[str, Any]:
+    """The row of offsets alone, by empirical Bayes: nothing is searched."""
+    started = time.perf_counter()
+    found = empirical_bayes_offsets(train)
+    seconds = time.perf_counter() - started
+    checked_error, error = (
+        float(np.sqrt(np.mean((found.predict(part.rows, part.cols) - part.values) ** 2))) for part in (checked, tested)
+    )
+    row: dict[str, Any] = {"method": OFFSETS, "error": error, "validation": checked_error, "rank": 0}
+    return row | {"seconds": seconds, "search": seconds, "trials": 1, "parameters": {}, "reason": ""}
 
 
 def _tell(on_trial: OnTrial, before: int, expected: int, done: int) -> None:
@@ -171,5 +196,17 @@ def row_of(
         "search": found.seconds,
         "trials": len(found.trials),
         "parameters": found.parameters,
-        "reason": f"out of time after {len(found.trials)} of {trials} trials" if found.out_of_time else "",
+        "reason": _reason(best, found, trials, float(np.sqrt(np.mean((checked.values - train.mean) ** 2)))),
     }
+
+
+def _reason(best: MatrixCompletion, found: Found, trials: int, plain: float) -> str:
+    """Why a row is not what it might be: it diverged, is worse than the mean of all values, or had no more time."""
+    said = []
+    if best.result_.status is Status.DIVERGED:
+        said.append("diverged")
+    elif not found.error < plain:
+        said.append(f"no better than the mean of all training values, which has {plain:.4g}: it fits noise here")
+    if found.out_of_time:
+        said.append(f"out of time after {len(found.trials)} of {trials} trials")
+    return "; ".join(said)

@@ -292,7 +292,7 @@ class MatrixCompletion(ModelEstimator):
                 asked = replace(asked, tol=asked.tol / FINER)
             asked = asked.within(time.perf_counter() - began)
         else:
-            setting = asked.setting
+            setting = running.given(asked, observations)
         setting = running.for_data(asked, observations, setting)
         result = solve_all(asked, observations, setting, factors, held_out, callbacks, saved, seed)
         if held_out is not None:

@@ -94,6 +94,17 @@ def for_data(asked: Parameters, observations: Observations, setting: Setting) ->
     return with_ridges(_with_unobserved(asked, setting), observations, losses.find(asked.loss))
 
 
+def given(asked: Parameters, observations: Observations) -> Setting:
+    """The setting where nothing is searched."""
+    setting, method = asked.setting, registry.find(asked.method)
+    if not setting.biases or not method.tunes:
+        return setting
+    regularizer: Any = method.build_regularizer(setting.lam, **setting.of_method)
+    regularizer = regularizer.spectral() if hasattr(regularizer, "spectral") else regularizer
+    threshold = regularizer.threshold(1.0) if hasattr(regularizer, "threshold") else None
+    return with_ridges(setting, observations, losses.find(asked.loss), threshold)
+
+
 def build_solver(asked: Parameters) -> Solver:
     """The solver that is named, or the method's own for what it is asked."""
     features = asked.features if asked.features == "implicit" else None

@@ -6,11 +6,12 @@ whatever the model and however wrong the scale, as long as the entry is drawn li
 
 The scale makes it hold for each kind of row too, not only on average. It is a regression
 
-    log s_ij^2 = beta_0 + beta_1 log v_i + beta_2 log(1 + n_i) + beta_3 log v_j + beta_4 log(1 + n_j)
+    log s_ij^2 = beta_0 + beta_1 log v_i + beta_2 log(1 + n_i) + beta_3 / (PRIOR + n_i) + the same of column j
 
 on how many entries a row and a column have in training (n) and how well those were fitted (v, the mean of their squared
-residuals, drawn towards that of all as if PRIOR more entries had it), by maximum likelihood for normal residuals. Some
-of the held-out entries find beta, the others q, so that the guarantee stands as it is.
+residuals, drawn towards that of all as if PRIOR more entries had it), by maximum likelihood for normal residuals. What
+is not known of a line falls as 1 / (PRIOR + n), which counts where n is small. Some of the held-out entries find beta,
+the others q, so that the guarantee stands as it is.
 
 References
 ----------
@@ -37,7 +38,7 @@ PRIOR = 5.0
 STEPS, RIDGE = 20, 1.0
 # Order statistics that are kept, so that a calibration stays small beside the factors.
 KEPT = 1000
-# Entries that five coefficients are found from: half of those held out, but no more than this.
+# Entries that the coefficients are found from: half of those held out, but no more than this.
 ENOUGH = 10_000
 
 
@@ -98,8 +99,9 @@ def calibrate(
     pairs = sides[0][held_out.rows[first]], sides[1][held_out.cols[first]]
     beta = _log_variance(np.hstack([np.ones((np.count_nonzero(first), 1)), *pairs]), unseen[first])
     # The constant goes with the rows; halves because these are scales, not variances.
-    row_scale = np.exp((beta[0] + sides[0] @ beta[1:3]) / 2)
-    col_scale = np.exp(sides[1] @ beta[3:] / 2)
+    of_rows, of_cols = np.split(beta[1:], 2)
+    row_scale = np.exp((beta[0] + sides[0] @ of_rows) / 2)
+    col_scale = np.exp(sides[1] @ of_cols / 2)
     scale = row_scale[held_out.rows] * col_scale[held_out.cols]
     ratios = np.sort(np.sqrt(unseen[~first]) / scale[~first])
     kept = ratios
@@ -135,10 +137,10 @@ def bounds(
 
 
 def _difficulty(index: Array, squares: Array, size: int) -> Array:
-    """log v and log(1 + n) of each line, and of one without observations: (size + 1, 2)."""
+    """log v, log(1 + n) and 1 / (PRIOR + n) of each line, and of one without observations: (size + 1, 3)."""
     counts = np.bincount(index, minlength=size + 1)
     means = (np.bincount(index, squares, size + 1) + PRIOR) / (counts + PRIOR)
-    return np.column_stack([np.log(means), np.log1p(counts)])
+    return np.column_stack([np.log(means), np.log1p(counts), 1 / (PRIOR + counts)])
 
 
 def _log_variance(features: Array, squares: Array) -> Array:

@@ -10,7 +10,8 @@ deviation over n entries,
 
 one standard error. So what is chosen is never worse than what is simpler, offsets alone in the first place, by more
 than noise. The best of many trials on the held-out entries is better there than anywhere else, by about as much: one
-standard error. A kind of which nothing was tuned there (a sampler) need not be better by noise than one that was.
+standard error. A kind of which nothing was tuned there (a sampler) need not be better by noise than one that was;
+of offsets alone nothing was.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lorank.observations import Observations
 from lorank.observations.checks import extreme
 from lorank.problems import Problem
 from lorank.solvers import Posterior, Result, Solver, Status, Stopping, solve
-from lorank.tuning.held_out import Build, Part, losses_at, setting_of
+from lorank.tuning.held_out import Build, Part, losses_at, setting_of, weighted
 from lorank.tuning.search import FAILURES, Candidate, Found, Judgement, Search, SearchOver
 from lorank.tuning.trial_log import Fitted, TrialLog
 from lorank.tuning.trials import CANDIDATE, TrialStatus
@@ -124,9 +125,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                     raise
                 return best
             if best is not None and math.isfinite(found.error):
-                gain, told = _difference(
-                    found, best, kind.tuned or not known[best.parameters[CANDIDATE]].tuned, log.trials[0].error ** 2
-                )
+                untuned = best.parameters.get("rank") == 0 or not known[best.parameters[CANDIDATE]].tuned
+                gain, told = _difference(found, best, kind.tuned or untuned, log.trials[0].error ** 2)
                 found = log.remark(found, told)
                 best = found if gain > 0 else best
             compared.append(found)
@@ -203,7 +203,7 @@ class SamplerJudge:
             except FAILURES as failure:
                 return Judgement(math.inf, None, TrialStatus.FAILED, f"{type(failure).__name__}: {failure}")
             assert result.posterior is not None
-            excess = monte_carlo_variance(result.posterior, held_out)
+            excess = weighted(monte_carlo_variance(result.posterior, held_out), held_out)
             predicted = result.posterior.predict(held_out.rows, held_out.cols)
             squares.append(losses_at(predicted, problem.pointwise, held_out))
             part = min(1.0, squares[-1].mean() / 2 / max(float(excess.mean()), 1e-300))

@@ -131,8 +131,12 @@ class HeldOutJudge:
 
 
 def losses_at(predicted: Array, loss: Loss, held_out: Observations) -> Array:
-    """Losses of predictions of held-out entries, times their weights (of mean 1) where they have any."""
-    losses = loss.at(held_out.rows, held_out.cols).each(predicted, held_out.values)
+    """Losses of predictions of held-out entries, times their weights."""
+    return weighted(loss.at(held_out.rows, held_out.cols).each(predicted, held_out.values), held_out)
+
+
+def weighted(losses: Array, held_out: Observations) -> Array:
+    """Times the weights of the entries, of mean 1, where they have any."""
     return losses if held_out.weights is None else losses * held_out.weights / held_out.weights.mean()
 
 

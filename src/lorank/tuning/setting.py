@@ -17,6 +17,9 @@ from lorank.registry import Method
 # The word for a parameter that is to be tuned.
 AUTO = "auto"
 
+# Noise as a part of what offsets alone leave: biases with next to no ridge could take over what factors have for free.
+LEAST_NOISE = 1e-2
+
 __all__ = ["AUTO", "Setting", "Space", "noise_norm", "prepared", "with_ridges"]
 
 
@@ -81,13 +84,21 @@ def noise_norm(observations: Observations) -> float:
     return float(sum(np.sqrt(side.sum() / np.count_nonzero(side)) for side in sums))
 
 
-def with_ridges(setting: Setting, observations: Observations, loss: Loss) -> Setting:
+def with_ridges(setting: Setting, observations: Observations, loss: Loss, threshold: float | None = None) -> Setting:
     """The setting with the ridges of its biases, if it has any, that these observations give.
 
     Offsets of scores x under a loss of curvature c have c times the ridge that least squares has: near its minimum the
     loss is c/2 (x - o)^2.
+
+    Offsets alone take all that is of low rank for noise. Where nobody has searched how much of it is noise, the
+    regularizer's threshold says it: one that takes off noise of the standard deviation s and no more is s times
+    `noise_norm`, so that the noise is no more than that.
     """
     if not setting.biases:
         return replace(setting, ridges=None)
-    rows, cols = empirical_bayes_offsets(prepared(observations, loss)).ridges
+    found = empirical_bayes_offsets(prepared(observations, loss))
+    rows, cols = found.ridges
+    if threshold is not None and found.s2 > 0:
+        variance = (threshold / loss.curvature / noise_norm(observations)) ** 2
+        setting = replace(setting, noise=float(np.clip(variance / found.s2, LEAST_NOISE, 1.0)))
     return replace(setting, ridges=(loss.curvature * rows, loss.curvature * cols))
