@@ -118,7 +118,7 @@ def test_the_budget_changes_no_bit(data, tmp_path):
     sides = in_files(data, tmp_path)
     line = padded_width(3) * 8
     fits = []
-    for budget in (np.inf, 40 * line, 1):
+    for budget in (np.inf, 150 * line, 1):
         problem = problem_of(data, sides, budget=budget)
         with pytest.warns(match="limit of 4"):
             result = solve(Alternating(), problem, stopping=Stopping(0.0, 4), seed=0)
