@@ -199,7 +199,7 @@ def make(folder: Path, entries: int) -> tuple[int, int]:
 def predicted(shape: tuple[int, int], rank: int, workers: list[int]) -> np.ndarray:
     """Bytes that each node receives and sends in a sweep, where every worker needs most lines of both factors.
 
-    They are the shards of all other nodes' workers, once. `workers` counts those of each node.
+    Those are the shards of all other nodes' workers, once; `workers` counts the workers of each node.
     """
     from lorank.linalg import padded_width
 
