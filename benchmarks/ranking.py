@@ -149,14 +149,14 @@ def run_fit(name, folder, setting):
     (folder / f"{name}.json").write_text(json.dumps(facts))
 
 
-def run_lorank(folder):
+def run_lorank(folder, effort):
     """The same with lorank, as its users call it."""
     from lorank import MatrixCompletion
 
     train = sp.load_npz(folder / "train.npz")
     MatrixCompletion(goal="ranking", rank=4, lam=1.0, theta=0.0, dtype="float32").fit(train[:200])  # compiled
     began = time.perf_counter()
-    model = MatrixCompletion(goal="ranking", dtype="float32", random_state=0).fit(observed(train))
+    model = MatrixCompletion(goal="ranking", effort=effort, dtype="float32", random_state=0).fit(observed(train))
     searched = time.perf_counter() - began - model.result_.seconds
     facts = {"setting": model.setting_.facts(), "validation": 1 - model.tuning_.chosen.error}
     facts |= {"trials": len(model.tuning_), "search": searched}
@@ -243,7 +243,7 @@ def call_peer(interpreter, folder, *words):
     return json.loads((folder / f"{name}.json").read_text())
 
 
-def measure(title, train, test, methods, interpreter, speed):
+def measure(title, train, test, methods, interpreter, speed, effort):
     inner, held = parts(train, 1)
     held.data[held.data < train.data.mean()] = 0
     held.eliminate_zeros()
@@ -257,7 +257,7 @@ def measure(title, train, test, methods, interpreter, speed):
         for name, matrix in (("train", train), ("inner", inner), ("held", held)):
             # Peers get values up to 1, so that a strength means the same for ones and for stars.
             sp.save_npz(folder / f"{name}.npz", matrix / matrix.data.max() if name != "held" else matrix)
-        run_lorank(folder)
+        run_lorank(folder, effort)
         found = {"lorank": json.loads((folder / "lorank.json").read_text())}
         for name in ["lorank", *methods]:
             if name != "lorank":
@@ -301,6 +301,7 @@ def main():
     parser.add_argument("--peers", help="interpreter that has implicit and irspack")
     parser.add_argument("--methods", help="peers, with commas between")
     parser.add_argument("--data", choices=("movielens-1m", "movielens-100k", "simulated"), default="movielens-1m")
+    parser.add_argument("--effort", default="best", help="of lorank's search: ranks up to 32, 128 or 256")
     parser.add_argument("--speed", action="store_true")
     for hidden in ("--peer", "--fit", "--setting", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
@@ -313,7 +314,7 @@ def main():
     else:
         methods = given.methods or ("implicit,irspack,ease" if given.peers else "ease")
         for title, train, test in splits(given.data):
-            measure(title, train, test, methods.split(","), given.peers or sys.executable, given.speed)
+            measure(title, train, test, methods.split(","), given.peers or sys.executable, given.speed, given.effort)
 
 
 if __name__ == "__main__":

@@ -56,3 +56,35 @@ def test_weights_are_a_column(run, tmp_path, monkeypatch):
     code, _, err = run("fit", "t.csv", "--weight", "x")
     assert code
     assert "x" in err
+
+
+def test_the_last_entries_choose_where_a_column_has_times(run, clicks, tmp_path):
+    lines = (tmp_path / "clicks.csv").read_text().split()[1:]
+    rng = np.random.default_rng(0)
+    hours = [int(hour) for hour in rng.permutation(len(lines))]
+    chosen = {}
+    for name, shown in (("numbers", str), ("dates", lambda t: str(np.datetime64("2026-03-01T00:00:00") + 3600 * t))):
+        table = "\n".join(f"{line},{shown(hour)}" for line, hour in zip(lines, hours))
+        (tmp_path / f"{name}.csv").write_text(f"user,film,at\n{table}\n")
+        code, out, err = run(
+            "fit", f"{name}.csv", "--time", "at", "--rank", "5", "--lam", "1", "-o", "m.lorank", "--json"
+        )
+        assert code == 0, err
+        chosen[name] = json.loads(out)["held_out_ndcg@10"]
+    assert chosen["numbers"] == chosen["dates"]
+    plain = run("fit", "clicks.csv", "--rank", "5", "--lam", "1", "-o", "m.lorank", "--json")
+    assert json.loads(plain[1])["held_out_ndcg@10"] != chosen["numbers"]
+    (tmp_path / "bad.csv").write_text("user,film,at\na,x,soon\nb,y,later\n")
+    code, _, err = run("fit", "bad.csv", "--time", "at")
+    assert code
+    assert "such as" in err
+
+
+def test_lists_are_compared(run, clicks):
+    code, out, err = run("compare", "clicks.csv", "--json")
+    assert code == 0, err
+    assert "--goal ranking" in err
+    rows = {row["method"]: row for row in json.loads(out)}
+    assert set(rows) == {"nnfn", "most popular", "item-item", "ease"}
+    assert rows["nnfn"]["ndcg@10"] > rows["most popular"]["ndcg@10"]
+    assert run("compare", "clicks.csv", "--goal", "lists")[0]

@@ -1,16 +1,19 @@
 """A cluster of two nodes, joined by its address; one of them goes down on the way."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import pytest
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None or find_spec("pyarrow") is None, reason="ray or pyarrow is missing"),
-]
+from lorank.distributed.nodes import check_nodes, refuse_node
+from lorank.errors import InputError
+
+pytestmark = pytest.mark.skipif(
+    find_spec("ray") is None or find_spec("pyarrow") is None, reason="ray or pyarrow is missing"
+)
 
 # Two raylets on this machine, each with two CPUs and a store of its own: what is on one must be sent to the other.
 CLUSTER = """
@@ -20,7 +23,7 @@ os.environ["RAY_TMPDIR"] = folder.name
 os.mkdir(folder.name + "/ray")
 from ray.cluster_utils import Cluster
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
-other = cluster.add_node(num_cpus=2)
+other = cluster.add_node(num_cpus=2, env_vars={"PYTHONPATH": sys.argv[1]} if len(sys.argv) > 1 else None)
 print(cluster.address, flush=True)
 for line in sys.stdin:
     if line.strip() == "lose":
@@ -64,6 +67,7 @@ def say(process, word):
     process.stdin.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lose", [False, True])
 def test_two_nodes_give_the_same_bits(folder, lose):
     cluster = start(CLUSTER)
@@ -83,6 +87,50 @@ def test_two_nodes_give_the_same_bits(folder, lose):
         assert cluster.wait(60) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["missing", "another"])
+def test_a_node_without_lorank_or_with_another_one_is_refused(folder, tmp_path, what):
+    """The node's Python finds, before anything else, a package that is not there or one of another version."""
+    (tmp_path / "lorank").mkdir()
+    (tmp_path / "lorank" / "__init__.py").write_text("raise ImportError" if what == "missing" else "")
+    (tmp_path / "lorank-9.9.dist-info").mkdir()
+    (tmp_path / "lorank-9.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: lorank\nVersion: 9.9\n")
+    cluster = start(CLUSTER, str(tmp_path))
+    try:
+        address = cluster.stdout.readline().strip()
+        words = [sys.executable, "-W", "ignore", "-c", DRIVER, str(folder), address]
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        expected = "has no lorank; install lorank" if what == "missing" else "has lorank 9.9, and here it is"
+        assert expected in answer.stderr.splitlines()[-1]
+    finally:
+        say(cluster, "end")
+        assert cluster.wait(60) == 0
+
+
+def test_what_is_wrong_with_a_node_is_one_sentence():
+    own = {"lorank": "0.1", "numba": "0.60", "numpy": "2.0"}
+    good = {"versions": dict(own), "lost": None, "writes": True}
+    refuse_node("10.0.0.2", own, good, "/work")
+    for change, expected in (
+        ({"versions": {**own, "lorank": None}}, "The node 10.0.0.2 has no lorank; install lorank 0.1 there"),
+        ({"versions": {**own, "numba": "0.61"}}, "The node 10.0.0.2 has numba 0.61, and here it is 0.60"),
+        ({"lost": "/work"}, "does not see the work folder /work; give one on storage that all nodes share"),
+        ({"lost": "/data/0.parquet"}, "does not see /data/0.parquet; put it on storage that all nodes share"),
+        ({"writes": False}, "may not write to the work folder /work"),
+    ):
+        with pytest.raises(InputError, match=re.escape(expected)):
+            refuse_node("10.0.0.2", own, {**good, **change}, "/work")
+
+
+def test_the_nodes_of_this_machine_are_asked(session, tmp_path):
+    check_nodes([__file__], str(tmp_path))
+    with pytest.raises(InputError, match=r"The node 127\.0\.0\.1 does not see .*nowhere; put it on storage"):
+        check_nodes([str(tmp_path / "nowhere")], str(tmp_path))
+    with pytest.raises(InputError, match=r"does not see the work folder .*nowhere; give one on storage"):
+        check_nodes([], str(tmp_path / "nowhere"))
+
+
+@pytest.mark.slow
 def test_an_address_where_nobody_is(folder):
     words = [sys.executable, "-c", DRIVER, str(folder), "127.0.0.1:1"]
     answer = subprocess.run(words, capture_output=True, text=True, timeout=120)

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -188,3 +190,12 @@ def listening():
                 with suppress(OSError):
                     found.add(sockets.get(os.readlink(f"/proc/{pid}/fd/{number}")[8:-1]))
     return found - {None}
+
+
+def test_a_ray_that_was_imported_too_early_is_not_started():
+    """Whether it listens on the loopback, and asks for a token, it has read already."""
+    code = "import ray\nfrom lorank.distributed import open_ray\nwith open_ray():\n    print('started')"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert "InputError: Ray was imported before lorank could close it to others" in done.stderr
+    assert "started" not in done.stdout

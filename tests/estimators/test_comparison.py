@@ -1,5 +1,6 @@
 """compare: one split, the same search for all, and rows for those that fail."""
 
+import numpy as np
 import pytest
 
 import lorank
@@ -63,3 +64,10 @@ def test_regularizers_are_compared_as_they_are_and_classes_searched(small_proble
     assert set(rows["schatten-p(p=0.7)"]["parameters"]) == {"rank", "lam"}
     assert rows["schatten-p"]["parameters"]["p"] in (1 / 2, 2 / 3)
     assert all(row["error"] < 1 for row in table)
+
+
+def test_a_method_that_fits_noise_says_so():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((60, 40)) < 0.15, rng.standard_normal((60, 40)), np.nan)
+    table = lorank.compare(X, ["mf"], ranks=(10,), trials=2, seed=0)
+    assert "no better than the mean of all training values" in table["reason"][0]

@@ -12,6 +12,7 @@ from lorank import InputError, LowRankImputer
 from lorank.estimators.codes import Indicators, OrdinalScores, Scores
 from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout, describe
+from lorank.estimators.filling import Calibration
 from lorank.losses import Huber, Logistic, Multinomial, Ordinal, Poisson, Squared
 
 CLASSES = ("ok", "grade", "colour")
@@ -123,6 +124,7 @@ def test_intervals_cover(mixed):
     right = (imputer.transform(holes)["colour"] == whole["colour"]).to_numpy()
     gaps = holes["colour"].isna().to_numpy()
     assert chances[gaps & right].mean() > chances[gaps & ~right].mean() + 0.03
+    assert abs(np.mean(chances[gaps]) - np.mean(right[gaps])) < 0.15
 
 
 @pytest.mark.parametrize("method", ["nnfn", "factored-nuclear"])
@@ -166,6 +168,54 @@ def test_huber_is_for_numbers_with_outliers():
         imputer = LowRankImputer(method="nnfn", kinds=dict.fromkeys(range(6), kind), rank=1, lam=1.0)
         errors[kind] = np.sqrt(np.mean((imputer.fit_transform(holes) - whole)[gaps] ** 2))
     assert errors["heavy-tailed"] < 0.2 * errors["real"]
+
+
+@pytest.mark.parametrize("trees", [False, True])
+def test_chances_of_classes_are_those_of_being_right(trees):
+    rng = np.random.default_rng(0)
+    causes = rng.standard_normal((400, 2))
+    noise = 0.1 * rng.standard_normal((400, 6))
+    scores = causes @ np.array([[2, -1, -1], [0, 2, -2]]) + noise[:, 3:]
+    whole = pd.DataFrame(
+        {
+            "a": causes[:, 0] + noise[:, 0],
+            "b": causes @ [1, 0.5] + noise[:, 1],
+            "c": causes[:, 1] + noise[:, 2],
+            "colour": pd.Categorical(np.array(["red", "green", "blue"])[scores.argmax(axis=1)]),
+        }
+    )
+    holes = whole.mask(rng.random(whole.shape) < 0.3)
+    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores", trees=trees).fit(holes)
+    gaps = holes["colour"].isna().to_numpy()
+    right = (imputer.transform(holes)["colour"] == whole["colour"]).to_numpy()[gaps]
+    chances = {}
+    for name in ("found", "none"):
+        chances[name] = imputer.spread().probability[gaps, 3]
+        imputer.calibration_ = Calibration()
+    if not trees:  # As the sampler has them they are too cautious, where classes lie well apart.
+        assert chances["none"].mean() < right.mean() - 0.1
+    assert abs(chances["found"].mean() - right.mean()) < 0.08
+    logs = {name: np.log(np.where(right, p, 1 - p)).mean() for name, p in chances.items()}
+    assert logs["found"] > logs["none"]
+
+
+def test_intervals_are_widened_to_cover_held_out_cells():
+    """Outliers that normal noise knows nothing of."""
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((300, 1)) + 0.3 * rng.standard_t(1.5, (300, 5))
+    holes = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
+    imputer = LowRankImputer(method="bpmf", rank=1, scale="standard").fit(holes)
+    spread, gaps = imputer.spread(), np.isnan(holes)
+    assert imputer.calibration_.widening >= 1
+    plain = interval_width(imputer, Calibration())
+    assert interval_width(imputer, Calibration(widening=2.0)) == pytest.approx(2 * plain)
+    assert 0.85 < np.mean(((spread.lower <= whole) & (whole <= spread.upper))[gaps]) < 0.97
+
+
+def interval_width(imputer, calibration):
+    imputer.calibration_ = calibration
+    spread = imputer.spread()
+    return np.nanmean(spread.upper - spread.lower)
 
 
 def test_indicators_are_added(mixed):

@@ -12,7 +12,7 @@ from scipy import stats
 from lorank.errors import InputError
 from lorank.experiments import figures
 from lorank.experiments import report_tables as tables
-from lorank.experiments.findings import findings, floor_check, order_check
+from lorank.experiments.findings import findings, floor_check, limits, order_check
 from lorank.experiments.protocol import notes, readings
 from lorank.experiments.published import PUBLISHED, TABLE_4, TABLE_5, TABLE_6
 from lorank.experiments.records import read
@@ -145,29 +145,33 @@ def test_the_order_of_methods_is_compared_with_the_papers():
     # The paper: nnfn 0.797, factored-nuclear 0.810, nuclear 0.820, deviations 0.001 to 0.002.
     nnfn, factored, nuclear = [0.78, 0.781, 0.779], [0.79, 0.792, 0.789], [0.785, 0.787, 0.784]
     lines = [paper_line("nnfn", nnfn), paper_line("factored-nuclear", factored), paper_line("nuclear", nuclear)]
-    (said,) = order_check("ML", lines)
+    (said,) = order_check(lines)
     assert "refuted in part. Of the 3 pairs" in said
     assert "2 are in the same order here, 1 in the opposite one (factored-nuclear behind nuclear), 0 cannot" in said
-    (said,) = order_check("ML", lines[:2])
+    (said,) = order_check(lines[:2])
     assert "is confirmed. Of the 1 pairs" in said
     # The paper has the same error for these two: nothing to confirm.
-    assert order_check("ML", [lines[0], paper_line("nnfn-prox", factored)]) == []
+    assert order_check([lines[0], paper_line("nnfn-prox", factored)]) == []
 
 
-def test_findings_say_who_is_best_and_what_was_not_run():
+def said_of(rows, dataset="synthetic-500"):
+    """All that is said under a table."""
     suite = FULL["synthetic"]
-    said = findings(suite, summarise(suite, ROWS))
-    assert any("the least error has factored NNFN, 0.0197" in sentence for sentence in said)
-    assert any("Not run: MCP on m = 500. it | broke" in sentence for sentence in said)
-    alone = findings(suite, summarise(suite, [row("mcp", 0, None, None, "skipped", "There is no file.")]))
-    assert alone == ["Not run: all methods on m = 500. There is no file."]
+    summary = summarise(suite, rows)
+    (chosen,) = (data for data in suite.datasets if data.name == dataset)
+    return [*findings(suite, chosen, summary[dataset]), *limits(suite, summary)]
+
+
+def test_findings_say_who_is_best():
+    assert any(sentence.startswith("The least error has factored NNFN, 0.0197") for sentence in said_of(ROWS))
+    assert said_of([row("mcp", 0, None, None, "skipped", "There is no file.")]) == []
 
 
 def test_nothing_is_said_of_a_method_that_was_not_run():
     """Run with one method: no sentence, note or verdict may name another."""
     suite, rows = FULL["synthetic"], [made for made in ROWS if made["method"] == "nuclear"]
     summary = summarise(suite, rows)
-    said = [*findings(suite, summary), *readings(suite, summary), *notes({suite.name: summary})]
+    said = [*said_of(rows), *readings(suite, summary), *notes({suite.name: summary})]
     said += verdict([(suite, summary)], rows)
     others = {entry.label for entry in suite.entries.values()} - {"nuclear"}
     assert not [sentence for sentence in said for label in others if re.search(rf"\b{label}\b", sentence)]
@@ -188,6 +192,19 @@ def test_the_verdict_is_counted():
     )
 
 
+def test_the_claims_on_speed_are_counted_for_printed_algorithms_and_ours():
+    suite = FULL["synthetic"]
+    rows = [*ROWS, row("nnfn-gradient", 0, 0.02, 0.1), row("nnfn-prox-plain", 0, 0.02, 2.0)]
+    rows += [row("lsp-plain", 0, 0.02, 1.0), row("mcp-plain", 0, 0.02, 4.0)]
+    (said,) = (text for text in verdict([(suite, summarise(suite, rows))], rows) if text.startswith("Speed"))
+    assert said == (
+        "Speed, by the algorithms as printed: factored NNFN, Algorithm 2 as printed at least ten times as fast as "
+        "NNFN, Algorithm 1 as printed in 1 of 1 comparisons (20 times, 52 in the paper); NNFN, Algorithm 1 as printed "
+        "faster than LSP, proximal steps alone, MCP, proximal steps alone in 1 of 2 comparisons (0.5 to 2 times, "
+        "0.33 to 0.38 in the paper)."
+    )
+
+
 def test_printed_algorithms_stand_beside_the_papers_numbers_and_count_once():
     suite = FULL["synthetic"]
     rows = [*ROWS, *(row("nnfn-gradient", seed, 0.0197, 0.08) for seed in range(3))]
@@ -202,14 +219,14 @@ def test_both_ranks_are_told():
         row("nnfn", 0, 0.02, 0.1) | {"rank": 5, "numerical_rank": 20},
         row("lsp", 0, 0.02, 0.1) | {"rank": 5, "numerical_rank": 5},
     ]
-    said = findings(FULL["synthetic"], summarise(FULL["synthetic"], rows))
+    said = said_of(rows)
     assert any("left by factored NNFN (5.0 above 1%, 20.0 not zero). Exact zeros have LSP." in text for text in said)
 
 
 def test_searches_and_fits_that_were_cut_off_are_counted():
     rows = [row("mcp", seed, 0.02, 0.1) | {"trials": 6, "allowed_trials": 12, "out_of_time": True} for seed in range(2)]
     rows.append(row("mcp", 2, 0.02, 0.1) | {"solver_status": "MAX_ITER"})
-    said = findings(FULL["synthetic"], summarise(FULL["synthetic"], rows))
+    said = said_of(rows)
     assert "The clock ended the search of MCP on m = 500 (2 of 3 runs)." in said
     assert any("was the fit of MCP on m = 500 (1 of 3 runs)." in text for text in said)
 
@@ -281,17 +298,19 @@ def test_time_left_is_weighed_by_what_cells_took_before():
 
 
 def test_floor_check_says_who_reaches_least_squares_and_whether_they_agree():
-    def lines(*errors):
-        return [Line("d", name, name, errors=dict(enumerate(e))) for name, e in zip(("mcp", "lsp", "nnfn"), errors)]
+    def said(floor, *errors):
+        names = ("mcp", "lsp", "nnfn")
+        lines = [Line("d", name, name, errors=dict(enumerate(e)), floor=floor) for name, e in zip(names, errors)]
+        return floor_check(lines)[0]
 
-    near = floor_check("m", lines((0.020, 0.022), (0.020, 0.0221), (0.020, 0.022)), 0.0205)
-    assert "all 3 nonconvex methods are under" in near
+    near = said(0.0205, (0.020, 0.022), (0.020, 0.0221), (0.020, 0.022))
+    assert "All 3 nonconvex methods are under" in near
     assert "are within one standard deviation" in near
-    apart = floor_check("m", lines((0.020, 0.0201), (0.021, 0.0211), (0.030, 0.031)), 0.020)
-    assert "not nnfn, but the other" in apart
+    apart = said(0.020, (0.020, 0.0201), (0.021, 0.0211), (0.030, 0.031))
+    assert "Not nnfn, but the other" in apart
     assert "not within one standard deviation" in apart
-    assert "deviation" not in floor_check("m", lines((0.02,), (0.02,), (0.02,)), 0.02)
-    assert "no nonconvex method" in floor_check("m", lines((0.03,), (0.03,), (0.03,)), 0.02)
+    assert "deviation" not in said(0.02, (0.02,), (0.02,), (0.02,))
+    assert "No nonconvex method" in said(0.02, (0.03,), (0.03,), (0.03,))
 
 
 @pytest.mark.parametrize(("value", "text"), [(6068.4, "6070"), (17_350.0, "17400"), (0.01234, "0.0123"), (1.0, "1")])

@@ -47,7 +47,7 @@ def read_all(
         elif "failed" in facts:
             failures.append(f"{name} {facts['failed']}: {facts['why']}\n{facts['trace']}")
 
-    from lorank.errors import InputError
+    from lorank.errors import InputError, MemoryLimitError
 
     warnings.simplefilter("ignore")
     form = FORMATS[name]
@@ -66,7 +66,7 @@ def read_all(
             try:
                 form.read(target)
                 counts["read"] += 1
-            except InputError as error:
+            except (InputError, MemoryLimitError) as error:
                 counts["refused"] += 1
                 if "\n" in str(error).strip():
                     counts["failed"] += 1

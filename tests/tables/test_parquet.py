@@ -10,6 +10,7 @@ from pyarrow import parquet as pq
 from lorank import tables
 from lorank.errors import InputError
 from lorank.tables import parquet
+from lorank.tables.side_tables import read_side_table
 
 
 def put(folder, row, col, value, name="a.parquet"):
@@ -104,3 +105,13 @@ def test_valid_files_of_unusual_types(tmp_path):
     pq.write_table(twice, tmp_path / "twice.parquet")
     with pytest.raises(InputError, match="2 columns called 'id'"):
         tables.read(tmp_path / "twice.parquet")
+
+
+def test_a_table_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    """Zeros are packed to nothing: the file says how many there are."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"name": ["a"] * 100_000, "x": np.zeros(100_000), "y": np.zeros(100_000)}), path)
+    monkeypatch.setattr("lorank.linalg.memory.free_memory", lambda: 1_000_000)
+    for read in (parquet.read_wide, read_side_table):
+        with pytest.raises(MemoryError, match="are free"):
+            read(path)

@@ -146,3 +146,32 @@ def test_without_typer_the_command_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.strip() == "The command line needs typer: pip install 'lorank[cli]'."
+
+
+def test_an_error_names_the_file_that_was_given(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"a": "x", "b": 1, "c": 2}\n{"a": "", "b": 1, "c": 3}\n')
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "t.jsonl")
+    assert str(tmp_path / "t.jsonl") in str(refused.value)
+    assert ".csv" not in str(refused.value)
+
+
+def test_a_sheet_of_empty_cells_is_refused(tmp_path):
+    """A cell in the last column of each row: 16,384 cells to hold for each that is in the file."""
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("t")
+    for _ in range(200):
+        sheet.append([None] * 16383 + [1])
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(InputError, match="little in it but empty cells"):
+        read(tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.csv"])
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_held(tmp_path, name, monkeypatch):
+    (tmp_path / name).write_text('{"a": 1, "b": 2, "c": 3}\n' * 1000)
+    monkeypatch.setattr("lorank.linalg.memory.free_memory", lambda: 100_000)
+    with pytest.raises(MemoryError, match="are free"):
+        read(tmp_path / name, habits=Habits(na=("missing",)))

@@ -17,6 +17,7 @@ from lorank.cli.options import (
     Duplicates,
     DuplicatesOption,
     EncodingOption,
+    GoalOption,
     HeaderOption,
     JsonOption,
     NaOption,
@@ -28,7 +29,7 @@ from lorank.cli.options import (
     ThreadsOption,
     ValueOption,
 )
-from lorank.cli.terminal import answering
+from lorank.cli.terminal import answering, say
 from lorank.progress import ProgressBar
 
 
@@ -36,7 +37,9 @@ def compare(
     table: TableArgument,
     methods: Annotated[
         str, typer.Option(help="Names separated by commas, or all.")
-    ] = "nnfn,factored-nuclear,nuclear,mf",
+    ] = "nnfn,factored-nuclear,nuclear,mf,bpmf",
+    goal: GoalOption = "auto",
+    metric: Annotated[str, typer.Option(help="For --goal ranking: the measure of lists.")] = "ndcg@10",
     assignments: SetOption = None,
     row: RowOption = None,
     col: ColOption = None,
@@ -62,10 +65,13 @@ def compare(
 ) -> None:
     """Fit several methods and compare their errors on the same held-out entries.
 
-    The parameters of each are tuned by the same search, in the same time.
+    The parameters of each are tuned by the same search, in the same time. With --goal ranking lists are compared: those
+    of a model that ranks, of the most popular columns, of columns like those that a row has, and of EASE.
 
     Example: lorank compare ratings.csv --row user --col film --value stars
     """
+    if goal not in ("auto", "values", "ranking"):
+        raise typer.BadParameter(f"give auto, values or ranking, not {goal!r}.", param_hint="--goal")
     try:
         widths = [int(rank) for rank in ranks.split(",")]
     except ValueError:
@@ -73,11 +79,15 @@ def compare(
             f"give whole numbers with commas between, not {ranks!r}.", param_hint="--ranks"
         ) from None
     import lorank
+    from lorank.models.preferences import is_constant
 
     chosen = methods_of(methods, assignments)
     habits = habits_of(encoding, decimal, na, comment)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
     sides = sides_of(observations, columns, row_features, col_features)
+    if goal == "auto" and ((columns is not None and len(columns) == 2) or is_constant(observations)):
+        say("There are no values, or all are the same, so that lists are compared: --goal ranking.")
+        goal = "ranking"
     with ProgressBar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
@@ -90,6 +100,8 @@ def compare(
             biases=biases,
             n_jobs=threads,
             **sides,
+            goal="values" if goal == "auto" else goal,
+            metric=metric,
             on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
         )
     with answering(None, as_json) as append:

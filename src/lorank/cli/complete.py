@@ -174,7 +174,7 @@ def _fill_parquet(
 
     from lorank.tables import parquet, write
 
-    table = parquet.open_parquet(path).read()
+    table = parquet.read_whole(path)
     cells, names, _ = parquet.numeric_columns(table, path, labels)
     answers, filled = _impute(cells, path, draws, params)
     for values, where in zip(answers, _outputs(output, draws)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of
+from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of, times_of
 from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
 from lorank.cli.options import (
     AddressOption,
@@ -42,6 +42,7 @@ from lorank.cli.options import (
     ThreadsOption,
     ValueOption,
     WeightOption,
+    WhenOption,
     WorkersOption,
     WorkFolderOption,
     check_command,
@@ -71,6 +72,7 @@ def fit(
     col: ColOption = None,
     value: ValueOption = None,
     weight: WeightOption = None,
+    time: WhenOption = None,
     goal: GoalOption = "auto",
     method: MethodOption = "auto",
     assignments: SetOption = None,
@@ -190,7 +192,10 @@ def fit(
         model.set_params(backend="ray", n_workers=runs.workers)
     check_command(model)
     habits = habits_of(encoding, decimal, na, comment)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet, weight)
+    observations, columns = read_table(
+        table, row, col, value, delimiter, header, duplicates, habits, sheet, weight, time
+    )
+    times = times_of(table, columns, time, delimiter, header, habits, sheet)
     if goal == "auto" and columns is not None and len(columns) == 2:
         model.set_params(goal="ranking")
     model.set_params(**sides_of(observations, columns, row_features, col_features))
@@ -199,7 +204,8 @@ def fit(
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
         follow = FitProgress(model, bar, lambda: _say_resumed(resumed))
         try:
-            model.fit(observations, validation=held_out, callbacks=[follow], checkpoint=saved, on_trial=follow.trial)
+            told: dict[str, Any] = {"callbacks": [follow], "checkpoint": saved, "on_trial": follow.trial}
+            model.fit(observations, validation=held_out, times=times, **told)
         except KeyboardInterrupt:
             interrupted.append(True)
     if interrupted:

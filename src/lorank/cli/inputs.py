@@ -28,6 +28,7 @@ def read_table(
     habits: Habits | None = None,
     sheet: str | None = None,
     weight: str | None = None,
+    time: str | None = None,
 ) -> tuple[Observations, tuple[str, ...] | None]:
     """Observations of a file, with a progress bar, and a sentence about each guess."""
     from lorank.tables import reading as tables
@@ -40,6 +41,7 @@ def read_table(
             col,
             value,
             weight=weight,
+            time=time,
             delimiter=delimiter,
             header=header,
             habits=habits or PLAIN,
@@ -55,6 +57,25 @@ def read_table(
             "if it is a long table, say which columns are --row, --col and --value."
         )
     return observations, columns
+
+
+def times_of(
+    path: Path,
+    columns: tuple[str, ...] | None,
+    time: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    habits: Habits,
+    sheet: str | None,
+) -> Observations | None:
+    """The times of a long table's entries, if their column is named."""
+    if time is None or columns is None:
+        return None
+    from lorank.tables.times import read_times
+
+    return read_times(
+        path, columns[0], columns[1], time, delimiter=delimiter, header=header, habits=habits, sheet=sheet
+    )
 
 
 def read_validation(

@@ -27,6 +27,13 @@ ValueOption = Annotated[str | None, typer.Option("--value", help="Column that ho
 WeightOption = Annotated[
     str | None, typer.Option("--weight", help="Column that holds the weights: an entry of weight 2 counts twice.")
 ]
+WhenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="For lists: column of times (numbers or dates); what came last in each row is held out to choose by.",
+    ),
+]
 GoalOption = Annotated[
     str,
     typer.Option(

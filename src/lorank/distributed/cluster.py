@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from lorank.distributed.nodes import check_nodes
 from lorank.errors import InputError
 from lorank.files import crc32, try_claim
 
@@ -28,6 +29,8 @@ LONGEST_PARENT = 16
 LOOPBACK = "127.0.0.1"
 # The first release of Ray that can ask for a token.
 OLDEST = (2, 52)
+# What Ray reads when it is imported: whether it listens at all addresses, and whether it asks for a token.
+SETTINGS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE"}
 # The file by which a process claims a temporary folder, and how long a folder without it is left alone.
 LOCK, DAY = ".lock", 86400.0
 
@@ -46,7 +49,8 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
     store_bytes : int
         Size of its object store.
     """
-    if "ray" not in sys.modules and address is None:
+    late = "ray" in sys.modules and not os.environ.keys() >= SETTINGS
+    if address is None and not late:
         _prepare_environment()
     try:
         import ray
@@ -62,15 +66,21 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(f"The Ray cluster at {address} cannot be joined ({str(error).splitlines()[0]}).") from None
         try:
+            check_nodes()
             yield
         finally:
             ray.shutdown()
         return
+    if late:
+        raise InputError(
+            "Ray was imported before lorank could close it to others, by settings that Ray reads when it is imported; "
+            "start it yourself by ray.init(), or fit before you import ray."
+        )
     _check_version(ray.__version__)
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
-    with temporary_folder("lorank-ray", parent) as folder, _on_loopback():
+    with temporary_folder("lorank-ray", parent) as folder:
         try:
             ray.init(
                 address="local",
@@ -134,22 +144,6 @@ def _prepare_environment() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if "RAY_AUTH_MODE" not in os.environ:
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
-
-
-@contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Ray listens on the loopback for the time of the block, also if it was imported before the environment said so.
-
-    There is no public switch for that. Whether it worked is looked up (`check_listeners`).
-    """
-    from ray._private import ray_constants
-
-    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 @contextmanager

@@ -14,13 +14,14 @@ import numpy as np
 from lorank import registry
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
+from lorank.distributed.nodes import check_nodes
 from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.prepare import Prepared, prepare
 from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, LocalEngine
 from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
-from lorank.files import refuse
+from lorank.files import refuse, url_of
 from lorank.linalg.factors import padded_width
 from lorank.linalg.memory import check_memory
 from lorank.models import Model, shards
@@ -107,6 +108,7 @@ def fit(
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
                 check_cluster((0, 0), entries, rank, dtype, workers, threads)
+                check_nodes([path for path in files if url_of(path) is None], str(own))
             prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
             m, n = prepared.shape
             if not 1 <= rank <= min(m, n):
@@ -220,19 +222,26 @@ def _in_turn(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> l
 def _on_ray(function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Run each job as a Ray task; one whose process is killed runs again.
 
-    If one fails, the others are ended before its error is raised, so that none writes into a folder that is being
-    removed.
+    If one fails, those that have begun end before its error is raised, so that none writes into a folder that is being
+    removed. They are not cancelled: a task that ends while it is being cancelled aborts the driver's process (Ray 2.60:
+    "Tried to complete task that was not pending"). Hence also no more tasks at a time than there are CPUs.
     """
     import ray
     from ray.exceptions import RayTaskError
 
     task: Any = ray.remote(function).options(max_retries=20, num_cpus=1)
-    running = [task.remote(*job) for job in jobs]
+    cpus = max(int(ray.cluster_resources().get("CPU", 1)), 1)  # type: ignore[no-untyped-call]
+    answers: list[Any] = [None] * len(jobs)
+    running: dict[Any, int] = {}
     try:
-        return ray.get(running)
+        for number, job in enumerate(jobs):
+            running[task.remote(*job)] = number
+            while len(running) >= (cpus if number + 1 < len(jobs) else 1):
+                (ready,), _ = ray.wait(list(running), num_returns=1)
+                answers[running.pop(ready)] = ray.get(ready)
+        return answers
     except BaseException as error:
-        for one in running:
-            ray.cancel(one, force=True)
-        ray.wait(running, num_returns=len(running), timeout=60)
+        if running:
+            ray.wait(list(running), num_returns=len(running), timeout=60)
         cause = error.cause if isinstance(error, RayTaskError) else None
         raise (cause if isinstance(cause, InputError) else error) from None

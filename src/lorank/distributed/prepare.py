@@ -66,11 +66,19 @@ class Plan:
     seed: int
 
     @property
-    def record(self) -> np.dtype[Any]:
-        """An entry on its way: line and other side's position, and the value."""
+    def index(self) -> str:
+        """The type of a position."""
         largest = max(int(ends[-1]) for ends in self.cuts.values())
-        index = "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
-        return np.dtype([("line", index), ("other", index), ("value", self.dtype)])
+        return "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
+
+    def record(self, size: int) -> np.dtype[Any]:
+        """An entry on its way: its line within the part, the other side's position, and the value, in `size` bytes.
+
+        It is as short as it can be: preparation takes as long as the disk needs to write these.
+        """
+        longest = max(int(np.diff(ends).max()) for ends in self.cuts.values())
+        line = "<u2" if longest <= 1 << 16 else self.index
+        return np.dtype([("line", line), ("other", self.index), ("value", f"<f{size}")])
 
 
 def prepare(
@@ -116,6 +124,9 @@ def spill(path: str, plan: Plan, number: int) -> int:
     for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
         (i, row_part), (j, col_part) = found[ROWS].of(rows, path), found[COLS].of(cols, path)
         known, held = ~np.isnan(values), drawn(i, j, plan.held_out, plan.seed)
+        short = values.astype(np.float32)
+        size = 4 if plan.dtype == "<f4" or bool((short == values)[known].all()) else 8
+        kind = plan.record(size)
         for side, line, other, part, chosen in (
             (ROWS, i, j, row_part, known & ~held),
             (COLS, j, i, col_part, known & ~held),
@@ -123,13 +134,13 @@ def spill(path: str, plan: Plan, number: int) -> int:
         ):
             if side == HELD_OUT and not plan.held_out:
                 continue
-            records = np.empty(np.count_nonzero(chosen), plan.record)
+            records = np.empty(np.count_nonzero(chosen), kind)
             starts = np.zeros(plan.cuts[side].size, np.int64)
             fields = (records[name] for name in ("line", "other", "value"))
-            kernels.deal(part, chosen, line, other, values, starts, *fields)
+            kernels.deal(part, chosen, line, other, values, plan.cuts[side], starts, *fields)
             target = _spill_file(plan, side, number, batch)
             with replacing(target, sync=False) as beside, open(beside, "wb") as file:
-                starts.astype("<i8").tofile(file)
+                np.append(size, starts).astype("<i8").tofile(file)
                 records.tofile(file)
         written = batch + 1
     return written
@@ -157,17 +168,27 @@ def _spilled(plan: Plan, side: str, counts: Sequence[int]) -> list[str]:
 
 
 def _piece(path: str, number: int, plan: Plan, side: str) -> Array:
-    """One part's entries of one batch."""
-    ends = np.fromfile(path, "<i8", 2, offset=8 * number).tolist()
-    kind, head = plan.record, 8 * plan.cuts[side].size
-    start, stop = ends if len(ends) == 2 else (0, -1)
-    whole = 0 <= start <= stop and head + stop * kind.itemsize <= os.path.getsize(path)
-    records = np.fromfile(path, kind, stop - start, offset=head + start * kind.itemsize) if whole else None
+    """One part's entries of one batch. The file begins with the bytes of a value and where the parts begin."""
+    head, records = 8 + 8 * plan.cuts[side].size, None
+    with open(path, "rb") as file:
+        size = np.fromfile(file, "<i8", 1).tolist()
+        file.seek(8 + 8 * number)
+        ends = np.fromfile(file, "<i8", 2).tolist()
+        if size in ([4], [8]) and len(ends) == 2:
+            kind, (start, stop) = plan.record(*size), ends
+            if 0 <= start <= stop and head + stop * kind.itemsize <= os.path.getsize(path):
+                file.seek(head + start * kind.itemsize)
+                records = np.fromfile(file, kind, stop - start)
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
     lo, hi = plan.cuts[side][number : number + 2]
-    if records is None or not (_inside(records["line"], lo, hi) and _inside(records["other"], 0, width)):
+    if records is None or not (_inside(records["line"], 0, hi - lo) and _inside(records["other"], 0, width)):
         raise InputError(f"The spilled batch {path} is damaged; fit again.")
     return records
+
+
+def _joined(pieces: Sequence[Array], name: str, kind: str) -> Array:
+    """One field of all pieces."""
+    return np.concatenate([np.empty(0, kind), *(piece[name] for piece in pieces)], dtype=kind, casting="same_kind")
 
 
 def _inside(positions: Array, lo: int, hi: int) -> bool:
@@ -180,14 +201,14 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
         found = [_piece(path, number, plan, side) for path in _spilled(plan, side, counts)]
     except OSError as error:
         raise InputError(f"The spilled batch {error.filename} is gone from the work folder; fit again.") from None
-    records = np.concatenate(found) if found else np.empty(0, plan.record)
     lo, hi = int(plan.cuts[side][number]), int(plan.cuts[side][number + 1])
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
-    order = kernels.radix_order(records["other"], width)
-    sorted_by_other = records[order]
-    line, other, value = (sorted_by_other[name] for name in ("line", "other", "value"))
+    kinds = {"line": plan.index, "other": plan.index, "value": plan.dtype}
+    line, other, value = (_joined(found, name, kind) for name, kind in kinds.items())
+    found.clear()
+    line, other, value = kernels.radix_sort(line, other, value, width)
     pointers, indices, values = np.zeros(hi - lo + 1, np.int64), np.empty_like(other), np.empty_like(value)
-    kernels.compress(line - lo, other, value, pointers, indices, values)
+    kernels.compress(line, other, value, pointers, indices, values)
     twice = kernels.first_duplicate(pointers, indices)
     if twice >= 0:
         at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1

@@ -31,6 +31,8 @@ from lorank.types import Array
 
 # An expectation over normal noise is the mean over this many of its quantiles.
 NODES = ndtri((np.arange(16) + 0.5) / 16)
+# No class has a smaller chance than this.
+LEAST_CHANCE = 1e-3
 # How far within its bounds a value of a bounded column is put before the logit, as a part of their distance.
 EDGE = 0.005
 
@@ -60,8 +62,11 @@ class Code(ABC):
     def number(self, value: Array) -> Array:
         """The numbers (rows,) that values of the code (rows, width) stand for."""
 
-    def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array) -> Array:
-        """Draws of numbers where the code is N(mean, std^2), from standard normal and uniform ones."""
+    def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array, exponent: float = 1.0) -> Array:
+        """Draws of numbers where the code is N(mean, std^2), from standard normal and uniform ones.
+
+        Chances of classes are raised to `exponent`.
+        """
         return self.number(mean + std * normal)
 
     def chances(self, mean: Array, std: Array) -> Array | None:
@@ -225,8 +230,8 @@ class Indicators(Code):
     def number(self, value: Array) -> Array:
         return np.asarray(self._indicators(value).argmax(axis=1), np.float64)
 
-    def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array) -> Array:
-        below = np.cumsum(self.chances(mean, std), axis=1)
+    def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array, exponent: float = 1.0) -> Array:
+        below = np.cumsum(tempered(self.chances(mean, std), exponent), axis=1)
         return np.minimum((below < uniform[:, None]).sum(axis=1), self.means.size - 1).astype(np.float64)
 
     @property
@@ -239,6 +244,13 @@ class Indicators(Code):
         shares[:, self.kept] = values * self.stds[self.kept] + self.means[self.kept]
         shares[:, self._left_out] = 1 - shares.sum(axis=1, keepdims=True)
         return shares
+
+
+def tempered(chances: Array | None, exponent: float) -> Array:
+    """Chances of classes (rows, levels) raised to a power, their sum 1 again; none is 0."""
+    assert chances is not None
+    powers = np.maximum(chances, LEAST_CHANCE) ** exponent
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def level_counts(column: Column, numbers: Array, weights: Array) -> Array:

@@ -19,9 +19,10 @@ from lorank.observations import Observations, observe
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.registry import Method
 from lorank.results_table import Table
+from lorank.solvers import Status
 from lorank.tuning.budgeted import budgeted_search
 from lorank.tuning.path import lam_max
-from lorank.tuning.search import FAILURES
+from lorank.tuning.search import FAILURES, Found
 from lorank.tuning.trial_log import OnTrial
 
 # The name of the row that is fitted without factors.
@@ -38,11 +39,12 @@ class Comparison(Table):
 
         drawn = Figure(figsize=(5.6, 4.2), layout="constrained")
         panel = drawn.add_subplot()
-        for row in (row for row in self.rows if row["error"] is not None):
-            at = row["seconds"], row["error"]
+        name = self.columns[1]  # the error, or a measure of lists
+        for row in (row for row in self.rows if row[name] is not None):
+            at = row["seconds"], row[name]
             panel.plot(*at, "o")
             panel.annotate(row["method"], at, (4, 4), textcoords="offset points", fontsize=8)
-        panel.set(xscale="log", xlabel="seconds of training", ylabel="test error")
+        panel.set(xscale="log", xlabel="seconds of training", ylabel=f"test {name}")
         if path is not None:
             drawn.savefig(path, dpi=150)
         return drawn
@@ -108,7 +110,10 @@ def compare(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
     if goal == "ranking":
-        return Comparison(compare_lists(observe(X), test=test, metric=metric, seed=seed, n_jobs=n_jobs))
+        lists = compare_lists(observe(X), test=test, metric=metric, seed=seed, n_jobs=n_jobs, on_trial=on_trial)
+        return Comparison(lists)
+    if goal != "values":
+        raise InputError(f"goal must be 'values' or 'ranking'; got {goal!r}.")
     named = [OFFSETS, *registry.CATALOGUE] if methods is None else list(methods)
     baseline = any(isinstance(method, str) and method == OFFSETS for method in named)
     chosen = [registry.find(method) for method in named if not (isinstance(method, str) and method == OFFSETS)]
@@ -191,5 +196,17 @@ def row_of(
         "search": found.seconds,
         "trials": len(found.trials),
         "parameters": found.parameters,
-        "reason": f"out of time after {len(found.trials)} of {trials} trials" if found.out_of_time else "",
+        "reason": _reason(best, found, trials, float(np.sqrt(np.mean((checked.values - train.mean) ** 2)))),
     }
+
+
+def _reason(best: MatrixCompletion, found: Found, trials: int, plain: float) -> str:
+    """Why a row is not what it might be: it diverged, is worse than the mean of all values, or had no more time."""
+    said = []
+    if best.result_.status is Status.DIVERGED:
+        said.append("diverged")
+    elif not found.error < plain:
+        said.append(f"no better than the mean of all training values, which has {plain:.4g}: it fits noise here")
+    if found.out_of_time:
+        said.append(f"out of time after {len(found.trials)} of {trials} trials")
+    return "; ".join(said)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import ndtri
-from sklearn.exceptions import ConvergenceWarning
 
 from lorank import registry
 from lorank.errors import InputError
-from lorank.estimators.codes import NODES
+from lorank.estimators.codes import NODES, Code, tempered
 from lorank.estimators.coding import Coding
 from lorank.estimators.columns import Column
 from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.forests import Forests, fit_forests
 from lorank.kernels import Workers
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
@@ -27,16 +26,10 @@ from lorank.types import Array
 
 # The sampler's factors are at most so wide, where nothing is said.
 MOST_RANK = 30
-# Strengths that are tried, each half of the one before, until the error is so many times the smallest.
-STRENGTHS, RISEN = 12, 1.03
-# Sweeps of a fit that is only compared with others.
-TRIAL_SWEEPS = 50
-# Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
-FOLDS = ((1_000, 5), (100_000, 3))
+# Strengths that are tried, each half of the one before.
+STRENGTHS = 12
 # Lower bound on the variance of a code's noise, of which the code has about 1.
 LEAST_NOISE = 1e-4
-# Column means are taken if a model is not better than them by this part of their error.
-LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -59,6 +52,17 @@ class Spread:
     upper: Array
     probability: Array
     level: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What held-out cells say of how sure a model may be.
+
+    The standard deviation of numbers is multiplied by `widening`, and chances of classes are raised to `exponent`.
+    """
+
+    widening: float = 1.0
+    exponent: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,22 @@ class Filling:
         each = np.outer(np.ones(m) if weights is None else weights, np.ones(n) if importance is None else importance)
         return estimator.fit(codes, sample_weight=each)
 
-    def expected(self, coding: Coding, model: MatrixCompletion, cells: Array, fitted: bool = False) -> Array:
+    def forests(self, coding: Coding, model: MatrixCompletion, cells: Array) -> Forests | None:
+        """Trees that add to a sampled model of these cells what it leaves over, if they do."""
+        if model.model_.posterior is None:
+            return None
+        codes = coding.encode(cells)
+        mean, _ = self.moments(model, codes)
+        return fit_forests(model.model_.posterior, codes, mean, coding.owners, self.seed % 2**31)
+
+    def expected(
+        self,
+        coding: Coding,
+        model: MatrixCompletion,
+        cells: Array,
+        forests: Forests | None = None,
+        fitted: bool = False,
+    ) -> Array:
         """What to fill in, at all cells that are missing (elsewhere anything); `fitted` if these are the fit's own."""
         codes = coding.encode(cells)
         if model.model_.posterior is None and fitted:
@@ -146,40 +165,59 @@ class Filling:
             weights = None if importance is None else np.broadcast_to(importance, codes.shape)
             mean = fold_in_rows(model.model_, Observations.from_dense(codes, weights=weights)).dense()
             return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape))
-        mean, std = self._moments(self._folded(model, codes, apart=False), codes)
-        return coding.expected(mean, std)
+        return coding.expected(*self.moments(model, codes, forests))
 
     def spread(
-        self, coding: Coding, model: MatrixCompletion, cells: Array, columns: Sequence[Column], level: float
+        self,
+        coding: Coding,
+        model: MatrixCompletion,
+        cells: Array,
+        columns: Sequence[Column],
+        level: float,
+        calibration: Calibration,
+        forests: Forests | None,
     ) -> Spread:
         """Standard deviations, intervals, and probabilities of the classes that are filled in."""
         codes = coding.encode(cells)
-        mean, std = self._moments(self._folded(model, codes, apart=False), codes)
+        mean, std = self.moments(model, codes, forests)
         std_of, lower, upper, probability = (np.full(cells.shape, np.nan) for _ in range(4))
-        quantile = ndtri((1 + level) / 2)
         for j, (code, at) in enumerate(zip(coding.codes, coding.blocks)):
             gaps = np.isnan(cells[:, j])
             centre, off = mean[gaps, at], std[gaps, at]
             if columns[j].is_class:
-                chances = code.chances(centre, off)
+                chances = tempered(code.chances(centre, off), calibration.exponent)
                 filled = code.expected(centre, off).astype(np.int64)
-                probability[gaps, j] = np.asarray(chances)[np.arange(filled.size), filled]
+                probability[gaps, j] = chances[np.arange(filled.size), filled]
                 continue
-            ends = [code.number(centre + side * quantile * off) for side in (-1, 1)]
-            lower[gaps, j], upper[gaps, j] = (columns[j].cells(end) for end in ends)
+            off = calibration.widening * off
+            lower[gaps, j], upper[gaps, j] = interval(columns[j], code, centre, off, level)
             std_of[gaps, j] = np.std([code.number(centre + node * off) for node in NODES], axis=0)
         return Spread(std_of, lower, upper, probability, level)
 
-    def draws(self, coding: Coding, model: MatrixCompletion, cells: Array, n: int) -> Iterator[Array]:
+    def draws(
+        self,
+        coding: Coding,
+        model: MatrixCompletion,
+        cells: Array,
+        n: int,
+        calibration: Calibration,
+        forests: Forests | None,
+    ) -> Iterator[Array]:
         """n draws of all cells: of the factors of the columns, of those of each row, and of the noise."""
         codes = coding.encode(cells)
         posterior = self._folded(model, codes, apart=True)
         if not 1 <= n <= posterior.draws:
             raise InputError(f"{posterior.draws} draws of the posterior were kept; ask for 1 to {posterior.draws}.")
+        shift, ratio = np.zeros(codes.shape), np.ones(codes.shape)
+        if forests is not None:
+            mean, _ = self.moments(model, codes)
+            shift, ratio = forests.corrected(codes, mean, ratio)
+            shift -= mean
         for number, s in enumerate(np.linspace(0, posterior.draws - 1, n).round().astype(np.int64)):
             rng = np.random.default_rng([self.seed, number])
             factors, rows, cols = posterior.draw(int(s))
-            yield coding.drawn(factors.dense().astype(np.float64), np.sqrt(np.outer(rows, cols)), rng)
+            noise = calibration.widening * ratio * np.sqrt(np.outer(rows, cols))
+            yield coding.drawn(factors.dense().astype(np.float64) + shift, noise, rng, calibration.exponent)
 
     def _folded(self, model: MatrixCompletion, codes: Array, apart: bool) -> Posterior:
         posterior = model.model_.posterior
@@ -190,8 +228,9 @@ class Filling:
         finally:
             workers.close()
 
-    def _moments(self, posterior: Posterior, codes: Array) -> tuple[Array, Array]:
+    def moments(self, model: MatrixCompletion, codes: Array, forests: Forests | None = None) -> tuple[Array, Array]:
         """Means and standard deviations of missing codes, zero elsewhere."""
+        posterior = self._folded(model, codes, apart=False)
         rows, cols = np.nonzero(np.isnan(codes))
         mean, std = np.zeros(codes.shape), np.zeros(codes.shape)
         workers = Workers(self.n_jobs)
@@ -200,7 +239,14 @@ class Filling:
             std[rows, cols] = posterior.std(rows, cols, True, workers)
         finally:
             workers.close()
-        return mean, std
+        return (mean, std) if forests is None else forests.corrected(codes, mean, std)
+
+
+def interval(column: Column, code: Code, centre: Array, off: Array, level: float) -> tuple[Array, Array]:
+    """Between which numbers a code N(centre, off^2) lies with probability `level`."""
+    quantile = ndtri((1 + level) / 2)
+    low, high = (column.cells(code.number(centre + side * quantile * off)) for side in (-1, 1))
+    return low, high
 
 
 def column_centres(columns: Sequence[Column], cells: Array, weights: Array | None = None) -> Array:
@@ -218,109 +264,3 @@ def column_centres(columns: Sequence[Column], cells: Array, weights: Array | Non
         shares = np.bincount(seen.astype(np.int64), counts) / counts.sum()
         centres[j] = shares.argmax() if column.kind != "ordinal" else np.searchsorted(np.cumsum(shares), 0.5)
     return centres
-
-
-class Candidate(NamedTuple):
-    """What is tried: a scale, and parameters of the method."""
-
-    scale: str
-    rank: int | str | None
-    lam: float | str = AUTO
-    theta: float | str | None = None
-
-    def __str__(self) -> str:
-        named = {"rank": self.rank, "lam": self.lam, "theta": self.theta}
-        given = [f"{name} {value:.3g}" for name, value in named.items() if isinstance(value, int | float)]
-        return ", ".join([self.scale, *given])
-
-
-def cross_validated(
-    filling: Filling,
-    columns: Sequence[Column],
-    cells: Array,
-    scales: Sequence[str],
-    mean: bool,
-    weights: Array | None = None,
-) -> tuple[str, Filling, dict[str, float]]:
-    """The scale and parameters that predict held-out cells best ("mean" for column means), and the errors of all.
-
-    The error of a column of numbers is the mean square, that of classes the share of wrong ones; each is divided by
-    the error of the column's centre, and the root of their mean over the held-out cells is taken. On the first fold
-    candidates are tried one parameter after the other, and the best two on all folds.
-    """
-    if mean and min(cells.shape) < 2:  # one row, or one column, says nothing of another
-        return "mean", filling, {}
-    judge = _Judge(filling, columns, cells, weights)
-    coding = Coding(columns, cells, scales[0], weights)
-    ranks = filling.ranks(coding.width, len(cells))
-    lams, thetas = filling.strengths(coding, cells), filling.thetas()
-    first = Candidate(scales[0], ranks[0], lams[0], thetas[0])
-    errors: dict[Candidate, Array] = {}
-
-    def error(candidate: Candidate) -> float:
-        return judge.mean(errors[candidate])
-
-    for name, values in (("scale", scales), ("lam", lams), ("rank", ranks), ("theta", thetas)):
-        best = min(errors, key=error) if errors else first
-        for value in values:
-            changed: dict[str, Any] = {name: value}
-            candidate = best._replace(**changed)
-            if candidate not in errors:
-                errors[candidate] = judge(0, candidate)
-            # Along a path of strengths the error falls, and then rises.
-            if name == "lam" and error(candidate) > RISEN * min(map(error, errors)):
-                break
-    finalists = sorted(errors, key=error)[:2]
-    for fold in range(1, judge.folds):
-        for candidate in finalists:
-            errors[candidate] = errors[candidate] + judge(fold, candidate)
-    parts = {str(candidate): error(candidate) for candidate in errors}
-    best = min(finalists, key=error)
-    if mean and not error(best) < 1 - LEAST_GAIN:
-        return "mean", filling, parts
-    return best.scale, replace(filling, rank=best.rank, lam=best.lam, theta=best.theta), parts
-
-
-class _Judge:
-    """Errors of fits on cells that are held out, fold by fold."""
-
-    def __init__(self, filling: Filling, columns: Sequence[Column], cells: Array, weights: Array | None) -> None:
-        self.columns, self.cells, self.weights = columns, cells, weights
-        self.filling = replace(filling, max_iter=min(filling.max_iter, TRIAL_SWEEPS))
-        self.rows, self.cols = np.nonzero(~np.isnan(cells))
-        order = np.random.default_rng(filling.seed).permutation(self.rows.size)
-        folds = next((folds for most, folds in FOLDS if order.size <= most), 0)
-        self.parts = np.array_split(order, folds) if folds else [order[::10]]
-        self.folds = len(self.parts)
-
-    def __call__(self, fold: int, candidate: Candidate) -> Array:
-        """Errors (columns, 2) of a fit and of column centres, with the sums of both."""
-        at = self.rows[self.parts[fold]], self.cols[self.parts[fold]]
-        train = self.cells.copy()
-        train[at] = np.nan
-        centres = np.broadcast_to(column_centres(self.columns, train, self.weights), train.shape)
-        if np.isnan(train).all():
-            expected = centres
-        else:
-            coding = Coding(self.columns, train, candidate.scale, self.weights)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                filling = replace(self.filling, rank=candidate.rank, lam=candidate.lam, theta=candidate.theta)
-                expected = filling.expected(coding, filling.fit(coding, train, self.weights), train, fitted=True)
-        truth = self.cells[at]
-        return np.column_stack([_errors(self.columns, filled[at], truth, at[1]) for filled in (expected, centres)])
-
-    def mean(self, errors: Array) -> float:
-        """The error as a part of that of column centres; 1 if there is nothing to compare."""
-        compared = errors[:, 1] > 0
-        counts = np.bincount(self.cols, minlength=len(self.columns))[compared]
-        if not counts.size:
-            return 1.0
-        return float(np.sqrt(counts @ (errors[compared, 0] / errors[compared, 1]) / counts.sum()))
-
-
-def _errors(columns: Sequence[Column], filled: Array, truth: Array, cols: Array) -> Array:
-    """Sum of the errors of each column: squares, or wrong classes."""
-    is_class = np.array([column.is_class for column in columns])[cols]
-    errors = np.where(is_class, filled != truth, (filled - truth) ** 2)
-    return np.bincount(cols, errors, minlength=len(columns))

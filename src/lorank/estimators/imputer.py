@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from lorank.errors import InputError
 from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.filling import Filling, Spread, column_centres, cross_validated
+from lorank.estimators.filling import Calibration, Filling, Spread, column_centres
+from lorank.estimators.judging import calibrated, cross_validated
 from lorank.linalg.memory import check_memory
 from lorank.observations import dataframes as frames
 from lorank.observations.checks import unmasked
@@ -28,7 +30,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill missing cells of a table whose columns depend on each other.
 
     Columns are brought to one scale, a low-rank matrix is fitted to the cells that are there, and missing cells are
-    predicted from it. New rows are folded in: each is a small regression on the factors of the columns.
+    predicted from it. Trees add what low rank leaves over. New rows are folded in: each is a small regression on the
+    factors of the columns.
     Cells that were there are never changed. Without parameters everything is chosen on cells that are held out, and
     column means are filled in if nothing predicts better.
 
@@ -42,13 +45,18 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     method : str or Method
         "auto" is the Gibbs sampler "bpmf", which also knows how sure it is, or "nnfn" where lam or theta are given.
     kinds : mapping, optional
-        What columns hold, by name (by position for an array): "real", "positive", "bounded" or
+        What columns hold, by name (by position for an array): "real", "heavy-tailed", "positive", "bounded" or
         ("bounded", low, high), "count", "binary", "ordinal", "categorical", or "id" for a column that is left as it
         is. Columns that are not named go by their type: numbers, whole numbers, booleans, ordered and other
         categories, text.
-    scale : "auto", "scores", "standard" or "none"
+    scale : "auto", "scores", "standard", "none" or "losses"
         How columns of numbers are put on one scale: by normal scores (a Gaussian copula), by mean and standard
-        deviation, or only centred. "auto" takes what predicts held-out cells better.
+        deviation, or only centred. "auto" takes what predicts held-out cells better. For factored methods it is
+        "losses": each column has the loss that fits it (squared, Huber for "heavy-tailed", Poisson, logistic, ordinal
+        or multinomial), on one set of factors.
+    trees : bool
+        Whether trees, which predict a column from the others, add what the sampler's low rank leaves over; how much
+        they count is found out for each column on out-of-bag cells. Not for tables of more than 50 columns.
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
     tol, max_iter, random_state, n_jobs
@@ -64,6 +72,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The columns and their kinds.
     coding_ : Coding
         How cells became numbers on one scale, and back.
+    forests_ : Forests or None
+        Trees that add to what the sampler says.
     errors_ : dict
         Errors on held-out cells of what was compared, as parts of those of column means.
     center_, scale_ : arrays
@@ -79,6 +89,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         method: Any = AUTO,
         kinds: Mapping[Any, Any] | None = None,
         scale: str = AUTO,
+        trees: bool = True,
         add_indicator: bool = False,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -91,6 +102,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.method = method
         self.kinds = kinds
         self.scale = scale
+        self.trees = trees
         self.add_indicator = add_indicator
         self.tol = tol
         self.max_iter = max_iter
@@ -126,8 +138,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic
         if by_itself or len(scales) > 1 or filling.searches:
             chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, by_itself, weights)
+        self.rank_ = filling.rank
+        self.calibration_: Calibration | None = None
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
         self.model_ = filling.fit(self.coding_, cells, weights) if chosen in SCALES else None
+        self.forests_ = None
+        if self.model_ is not None and self.trees:
+            self.forests_ = filling.forests(self.coding_, self.model_, cells)
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
@@ -148,7 +165,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.model_ is None:
             expected = np.broadcast_to(self.center_, cells.shape)
         else:
-            expected = self._filling().expected(self.coding_, self.model_, cells)
+            expected = self._filling().expected(self.coding_, self.model_, cells, self.forests_)
         return self._out(X, cells, expected)
 
     def draws(self, n: int = 20, X: Any = None) -> list[Any]:
@@ -157,7 +174,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X is the table of fit if it is not given. Analyse each table, and put the answers together by `lorank.pool`.
         """
         X, cells, model = self._sampled(X, "draws")
-        return [self._out(X, cells, drawn) for drawn in self._filling().draws(self.coding_, model, cells, n)]
+        draws = self._filling().draws(self.coding_, model, cells, n, self._calibration(), self.forests_)
+        return [self._out(X, cells, drawn) for drawn in draws]
 
     def spread(self, X: Any = None, level: float = 0.9) -> Spread:
         """How sure each filled cell is: its standard deviation, an interval, and for classes their probability.
@@ -167,7 +185,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not 0 < level < 1:
             raise InputError(f"level lies between 0 and 1; got {level!r}.")
         X, cells, model = self._sampled(X, "spread")
-        return self._filling().spread(self.coding_, model, cells, self._columns, level)
+        calibration = self._calibration()
+        return self._filling().spread(self.coding_, model, cells, self._columns, level, calibration, self.forests_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns, and of the indicators."""
@@ -191,6 +210,14 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+
+    def _calibration(self) -> Calibration:
+        """By cells of the table of fit that are held out; found out when it is asked for, and kept."""
+        if self.calibration_ is None:
+            filling = replace(self._filling(), rank=self.rank_)
+            cells = self.layout_.cells(self.table_)
+            self.calibration_ = calibrated(filling, self._columns, cells, self.coding_.scale, self.forests_ is not None)
+        return self.calibration_
 
     def _sampled(self, X: Any, what: str) -> tuple[Any, Array, MatrixCompletion]:
         check_is_fitted(self)

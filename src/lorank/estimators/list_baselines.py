@@ -24,6 +24,7 @@ from lorank.models.ranking_metrics import hits, relevant_part
 from lorank.observations import Observations
 from lorank.observations.splits import hold_out_of_rows
 from lorank.tuning.ranking import judged_rows, lists_of, scores_of
+from lorank.tuning.trial_log import OnTrial
 from lorank.types import Array
 
 # Scores of all columns for some rows.
@@ -75,7 +76,13 @@ BASELINES: dict[str, tuple[Callable[..., Scores], Sequence[Mapping[str, float]]]
 
 
 def compare_lists(
-    X: Observations, *, test: float = 0.2, metric: str = "ndcg@10", seed: int = 0, n_jobs: int | None = None
+    X: Observations,
+    *,
+    test: float = 0.2,
+    metric: str = "ndcg@10",
+    seed: int = 0,
+    n_jobs: int | None = None,
+    on_trial: OnTrial | None = None,
 ) -> list[dict[str, Any]]:
     """goal="ranking" and the baselines, each chosen on a fifth of the same training part and tested once; best first.
 
@@ -91,7 +98,8 @@ def compare_lists(
         right = hits(lists_of(scores, seen, rows, k), wanted, rows)
         return float(METRICS[name](right, np.diff(wanted.by_row.pointers)[rows]).mean())
 
-    model = MatrixCompletion(goal="ranking", metric=metric, random_state=seed, n_jobs=n_jobs).fit(rest)
+    model = MatrixCompletion(goal="ranking", metric=metric, random_state=seed, n_jobs=n_jobs)
+    model.fit(rest, on_trial=on_trial)
     rows = [
         {
             "method": "nnfn",

@@ -1,4 +1,4 @@
-"""What the records say, beside the paper: who is best, in which order, how fast, of which rank, and what is missing."""
+"""What the records say, beside the paper: who is best, in which order, how fast, and of which rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import combinations
 
 from lorank.experiments.methods import BESIDE, REFERENCE
 from lorank.experiments.report_tables import written
-from lorank.experiments.settings import Suite
+from lorank.experiments.settings import Dataset, Suite
 from lorank.experiments.statistics import CONFIDENCE, Line, comparable
 
 # Relative difference of an error from the paper's that is worth a sentence.
@@ -16,43 +16,44 @@ NOTABLE = 0.05
 NEAR_FLOOR = 1.06
 # Of the paper.
 REPETITIONS = 5
+# Of its synthetic data.
+TRUE_RANK = 5
 
 
-def findings(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
-    """Sentences about one suite, each counted from the records: nothing is said of a method that has none."""
-    said: list[str] = []
-    if suite.name != "ablation":  # the paper has no numbers there
-        for dataset in suite.datasets:
-            lines, title = summary.get(dataset.name, []), f"{dataset.group}, {dataset.label}"
-            said += _about_best(title, lines)
-            said += order_check(title, lines) if dataset.published is None else []
-            said += _about_speed(title, lines) + _about_errors(title, lines) + _about_ranks(title, lines)
-    return said + _about_limits(suite, summary) + _about_missing(suite, summary)
+def findings(suite: Suite, dataset: Dataset, lines: list[Line]) -> list[str]:
+    """Sentences about one table, each counted from the records: nothing is said of a method that has none."""
+    if suite.name == "ablation":  # the paper has no numbers there
+        return []
+    said = floor_check(lines) if suite.name == "synthetic" and dataset.ranks == (TRUE_RANK,) else []
+    said += _about_best(lines) + (order_check(lines) if dataset.published is None else [])
+    return said + _about_speed(lines) + _about_ranks(lines)
 
 
-def floor_check(label: str, lines: list[Line], floor: float) -> str:
+def floor_check(lines: list[Line]) -> list[str]:
     """Whether the nonconvex methods reach what least squares at the true rank would, and agree among themselves."""
     names = ("truncated-l12", "capped-l1", "lsp", "mcp", "nnfn-prox", "nnfn")
     found = {line.label: line for line in lines if line.method in names and line.error is not None}
-    if not found:
-        return ""
+    floors = [line.floor for line in found.values() if line.floor is not None]
+    if not floors:
+        return []
+    floor = floors[0]
     above = [name for name, line in found.items() if (line.error or 0.0) > NEAR_FLOOR * floor]
     under = [line for name, line in found.items() if name not in above]
     if not under:
-        return f"{label}: no nonconvex method is under {NEAR_FLOOR} times {floor:.4f}, what least squares would reach."
+        return [f"No nonconvex method is under {NEAR_FLOOR} times {floor:.4f}, what least squares would reach."]
     spread = max(line.error or 0.0 for line in under) - min(line.error or 0.0 for line in under)
     deviation = max((line.error_std or 0.0) for line in under)
     reach = (
-        f"all {len(found)} nonconvex methods" if not above else f"not {', '.join(above)}, but the other nonconvex ones"
+        f"All {len(found)} nonconvex methods" if not above else f"Not {', '.join(above)}, but the other nonconvex ones"
     )
-    said = f"{label}: {reach} are under {NEAR_FLOOR} times {floor:.4f}, the error of least squares at the true rank"
+    said = f"{reach} are under {NEAR_FLOOR} times {floor:.4f}, the error of least squares at the true rank"
     if not deviation:  # one run only
-        return f"{said}."
+        return [f"{said}."]
     alike = "within" if spread <= deviation else "not within"
-    return (
+    return [
         f"{said}; they are {alike} one standard deviation of each other "
         f"(spread {spread:.5f}, deviation {deviation:.5f})."
-    )
+    ]
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def order_of(lines: list[Line]) -> Order:
     return Order(apart, same, opposite)
 
 
-def order_check(label: str, lines: list[Line]) -> list[str]:
+def order_check(lines: list[Line]) -> list[str]:
     """Whether our errors put methods in the order in which the paper's do."""
     order = order_of(lines)
     if not order.pairs:
@@ -110,20 +111,20 @@ def order_check(label: str, lines: list[Line]) -> list[str]:
     turned = "; ".join(f"{better} behind {', '.join(worse)}" for better, worse in order.opposite.items())
     turned = f" ({turned})" if turned else ""
     return [
-        f"{label}: the paper's order of methods is {verdict}. Of the {order.pairs} pairs that its errors tell apart, "
+        f"The paper's order of methods is {verdict}. Of the {order.pairs} pairs that its errors tell apart, "
         f"{order.same} are in the same order here, {order.against} in the opposite one{turned}, "
         f"{order.pairs - order.same - order.against} cannot be told apart."
     ]
 
 
-def _about_best(label: str, lines: list[Line]) -> list[str]:
+def _about_best(lines: list[Line]) -> list[str]:
     """Who has the least error, and how far factored NNFN, the paper's best everywhere, is from it."""
     known = [line for line in lines if line.error is not None]
     if len(known) < 2:
         return []
     best = min(known, key=lambda line: line.error or 0.0)
     alike = [line.label for line in known if line.best_error and line is not best]
-    text = f"{label}: the least error has {best.label}, {best.error:.4f}"
+    text = f"The least error has {best.label}, {best.error:.4f}"
     text += f"; not different from it: {', '.join(alike)}." if alike else "."
     reference = next((line for line in known if line.method == REFERENCE and not line.best_error), None)
     if reference is not None:
@@ -131,7 +132,7 @@ def _about_best(label: str, lines: list[Line]) -> list[str]:
     return [text]
 
 
-def _about_ranks(label: str, lines: list[Line]) -> list[str]:
+def _about_ranks(lines: list[Line]) -> list[str]:
     """Who leaves a tail of small singular values, and who has exact zeros there."""
     known = [line for line in lines if line.rank is not None and line.numerical_rank is not None]
     tails = [line for line in known if (line.numerical_rank or 0) > (line.rank or 0)]
@@ -140,10 +141,10 @@ def _about_ranks(label: str, lines: list[Line]) -> list[str]:
     parts = (f"{line.label} ({line.rank:.1f} above 1%, {line.numerical_rank:.1f} not zero)" for line in tails)
     exact = [line.label for line in known if line not in tails]
     rest = f" Exact zeros have {', '.join(exact)}." if exact else ""
-    return [f"{label}: a tail of small singular values is left by {', '.join(parts)}.{rest}"]
+    return [f"A tail of small singular values is left by {', '.join(parts)}.{rest}"]
 
 
-def _about_limits(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
+def limits(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
     """Searches that the clock ended, and fits that were not converged."""
     labels = {dataset.name: dataset.label for dataset in suite.datasets}
     said = []
@@ -161,42 +162,19 @@ def _about_limits(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
     return said
 
 
-def _about_missing(suite: Suite, summary: dict[str, list[Line]]) -> list[str]:
-    """Lines without a result, by reason."""
-    labels = {dataset.name: dataset.label for dataset in suite.datasets}
-    reasons: dict[str, list[str]] = {}
-    for name, lines in summary.items():
-        missing: dict[str, list[str]] = {}
-        for line in lines:
-            if line.error is None and line.time is None and line.reasons:
-                missing.setdefault(line.reasons[0], []).append(line.label)
-        for reason, methods in missing.items():
-            who = "all methods" if len(methods) == len(lines) else ", ".join(methods)
-            reasons.setdefault(reason, []).append(f"{who} on {labels[name]}")
-    return [f"Not run: {'; '.join(what)}. {reason}" for reason, what in reasons.items()]
-
-
-def _about_speed(label: str, lines: list[Line]) -> list[str]:
+def _about_speed(lines: list[Line]) -> list[str]:
     reference = next((line for line in lines if line.method == REFERENCE and line.time), None)
     others = [line for line in lines if line.time and line.method != REFERENCE]
     if reference is None or not others:
         return []
     quickest = min(others, key=lambda line: line.time or 0.0)
     if len(reference.seconds) < 2:
-        return [f"{label}: one run only, in which {_ratio(quickest)} (factored NNFN: 1)."]
+        return [f"One run only, in which {_ratio(quickest)} (factored NNFN: 1)."]
     if reference.best_time:
-        return [f"{label}: factored NNFN is the fastest, or not different from it (next: {_ratio(quickest)})."]
-    return [f"{label}: factored NNFN is not the fastest; {_ratio(quickest)}."]
+        return [f"Factored NNFN is the fastest, or not different from it (next: {_ratio(quickest)})."]
+    return [f"Factored NNFN is not the fastest; {_ratio(quickest)}."]
 
 
 def _ratio(line: Line) -> str:
     paper = f", {written(line.published_time_ratio)} in the paper" if line.published_time_ratio else ""
     return f"{line.label} takes {written(line.time_ratio or 0.0)} times as long{paper}"
-
-
-def _about_errors(label: str, lines: list[Line]) -> list[str]:
-    far = [line for line in lines if line.error_ratio and abs(line.error_ratio - 1) > NOTABLE]
-    if not far:
-        return []
-    parts = (f"{line.label} {line.error:.4f} (paper {line.published.error:g})" for line in far if line.published)
-    return [f"{label}: more than {NOTABLE:.0%} from the paper's error are {', '.join(parts)}."]

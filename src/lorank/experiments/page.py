@@ -53,9 +53,13 @@ def _items(sentences: Sequence[str]) -> str:
 
 
 def _links(section: Section) -> str:
-    tables = "".join(f'<li><a href="#{escape(table.name)}">{escape(table.title)}</a></li>' for table in section.tables)
-    below = f"<ul>{tables}</ul>" if tables else ""
-    return f'<li><a href="#{section.name}">{escape(section.title)}</a>{below}</li>'
+    """The section and its tables, those of a group on one line."""
+    groups: dict[str, list[str]] = {}
+    for table in section.tables:
+        group, _, label = table.title.partition(". ")
+        groups.setdefault(group, []).append(f'<a href="#{escape(table.name)}">{escape(label)}</a>')
+    below = "".join(f"<li>{escape(group)}: {'; '.join(links)}</li>" for group, links in groups.items())
+    return f'<li><a href="#{section.name}">{escape(section.title)}</a>{f"<ul>{below}</ul>" if below else ""}</li>'
 
 
 def _resource(name: str) -> str:
@@ -67,7 +71,7 @@ def _section(section: Section) -> str:
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
         + (f"<ul>{_items(section.readings)}</ul>" if section.readings else "")
         + (f'<div class="charts">{"".join(map(_chart, section.charts))}</div>' if section.charts else "")
-        + (f"<h3>Beside the paper</h3><ul>{_items(section.findings)}</ul>" if section.findings else "")
+        + (f"<ul>{_items(section.findings)}</ul>" if section.findings else "")
         + "".join(map(_table, section.tables))
         + "</section>"
     )

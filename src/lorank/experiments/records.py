@@ -22,12 +22,9 @@ from lorank.files import sha256
 
 Row = dict[str, Any]
 
-# What a cell runs: the rooms below the estimators, and these files besides.
-ROOMS = (
-    *("kernels", "observations", "losses.py", "linalg", "regularizers", "side_information", "problems", "solvers"),
-    *("registry", "tuning", "models", "estimators", "datasets", "spatial/kriging.py"),
-    *("experiments/data.py", "experiments/run_cell.py", "experiments/baselines.py"),
-)
+# What a cell does not run: these rooms, and all but these files of this one.
+NOT_RUN = ("cli", "serving", "distributed", "tables", "plots", "experiments")
+RUN = ("data.py", "run_cell.py", "baselines.py")
 
 
 def fingerprint(cell: Cell) -> str:
@@ -39,16 +36,17 @@ def fingerprint(cell: Cell) -> str:
 @cache
 def code_version(package: Path = Path(__file__).parents[1]) -> str:
     """Short digest of the code that cells run; comments, docstrings and layout do not count."""
-    files = [path for room in ROOMS for path in sorted((package / room).rglob("*.py")) or [package / room]]
-    return sha256("".join(map(_meaning, files)).encode())[:12]
+    files = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in NOT_RUN]
+    files += [package / "experiments" / name for name in RUN]
+    return sha256("".join(_meaning(path, package) for path in sorted(files)).encode())[:12]
 
 
-def _meaning(path: Path) -> str:
+def _meaning(path: Path, package: Path) -> str:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-    return f"{path.name} {ast.dump(tree)}"
+    return f"{path.relative_to(package)} {ast.dump(tree)}"
 
 
 def read(path: Path) -> dict[str, Row]:

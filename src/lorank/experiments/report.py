@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lorank.experiments import figures, report_tables
-from lorank.experiments.findings import findings, floor_check
+from lorank.experiments.findings import findings, limits
 from lorank.experiments.machine import describe
 from lorank.experiments.page import Section, render
 from lorank.experiments.protocol import notes, readings
@@ -74,19 +75,14 @@ def _section(suite: Suite, summary: dict[str, list[Line]], rows: list[Row]) -> S
     known = {dataset.name for dataset in suite.datasets}
     rows = [row for row in rows if row["dataset"] in known]
     charts = figures.convergence(suite, rows) + figures.ablation(suite, summary)
-    said = _floors(suite, summary) + findings(suite, summary) if summary else []
     tables = report_tables.build(suite, summary)
-    return Section(suite.name, suite.title, tables, charts, said, readings(suite, summary))
-
-
-def _floors(suite: Suite, summary: Mapping[str, list[Line]]) -> list[str]:
-    """Of the synthetic data at the true rank, what least squares could do."""
-    said = []
-    for dataset in suite.datasets:
-        floors = [line.floor for line in summary.get(dataset.name, []) if line.floor is not None]
-        if floors and suite.name == "synthetic" and dataset.ranks == (5,):
-            said.append(floor_check(dataset.label, summary[dataset.name], floors[0]))
-    return [sentence for sentence in said if sentence]
+    said = {
+        f"{suite.name}-{dataset.name}": findings(suite, dataset, summary[dataset.name])
+        for dataset in suite.datasets
+        if dataset.name in summary
+    }
+    tables = [replace(table, notes=[*said[table.name], *table.notes]) for table in tables]
+    return Section(suite.name, suite.title, tables, charts, limits(suite, summary), readings(suite, summary))
 
 
 def _markdown(
@@ -98,7 +94,7 @@ def _markdown(
         parts += [_items(section.readings)] if section.readings else []
         parts += [f"![{chart.title}](figures/{chart.name}.svg)" for chart in section.charts]
         if section.findings:
-            parts += ["Beside the paper:", _items(section.findings)]
+            parts.append(_items(section.findings))
         if section.tables:
             parts.append(report_tables.markdown(section.tables))
     parts += ["## How and on what it was run", _list(machine), _items(notes)]

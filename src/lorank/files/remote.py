@@ -134,7 +134,8 @@ def uploading_folder(url: str, check: Callable[[Path], None], last: str) -> Iter
         yield Path(folder)
         check(Path(url))
         new = sorted(path.name for path in Path(folder).iterdir())
-        _delete(f"{url}/{last}")
+        if last:
+            _delete(f"{url}/{last}")
         for name in sorted(new, key=lambda name: name == last):
             upload(Path(folder) / name, f"{url}/{name}")
         for old in files_below(url):

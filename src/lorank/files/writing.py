@@ -88,7 +88,7 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Pa
 
 
 @contextmanager
-def replacing_folder(path: str | os.PathLike[str], check: Callable[[Path], None], last: str) -> Iterator[Path]:
+def replacing_folder(path: str | os.PathLike[str], check: Callable[[Path], None], last: str = "") -> Iterator[Path]:
     """A new folder to write to, which takes the place of the folder at `path` when the block ends well.
 
     Like `replacing`, but a folder cannot be replaced in one step: the old one is moved aside first, and moved

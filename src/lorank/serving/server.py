@@ -13,6 +13,13 @@ from lorank.errors import InputError
 from lorank.files import refuse
 from lorank.serving.app import LOOPBACK, Service
 
+try:
+    import uvicorn
+
+    from lorank.serving.patience import PatientProtocol
+except ImportError:  # said by `serve`
+    uvicorn = None  # type: ignore[assignment]
+
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
@@ -35,12 +42,8 @@ def secured(service: Service, host: str) -> Service:
 
 def serve(service: Service, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
     """Answer until it is interrupted. Workers that die are started again."""
-    try:
-        import uvicorn
-
-        from lorank.serving.patience import PatientProtocol
-    except ImportError:
-        raise ImportError("Serving needs starlette and uvicorn: pip install 'lorank[serve]'.") from None
+    if uvicorn is None:
+        raise ImportError("Serving needs starlette and uvicorn: pip install 'lorank[serve]'.")
     with tempfile.TemporaryDirectory(prefix="lorank-serve-") as folder:
         refuse(service.model, "A model that is served")
         service = replace(service, counts=str(Path(folder) / "counts"), model=str(Path(service.model).resolve()))

@@ -25,14 +25,12 @@ from lorank.spatial.drift import Places
 from lorank.spatial.fields import FieldModel
 from lorank.spatial.held_out import HeldOut, hold_out
 from lorank.spatial.kriging import typical_distance
-from lorank.spatial.separation import Separation, Separator, inward, outward
+from lorank.spatial.separation import Separation, Separator, are_amounts, inward, outward
 from lorank.spatial.trial import Trial
 from lorank.tuning.coordinate import coordinate_search
 from lorank.tuning.trials import Trials
 from lorank.types import Array
 
-# Values whose third standardised moment is beyond this may be better off as square roots.
-SKEWED = 0.8
 FREE = ("rank", "lam", "nugget", "length", "theta", "graph_weight", "residual_length", "residual_nugget")
 
 
@@ -51,7 +49,7 @@ class SpatialCompletion(BaseEstimator):
         (the same, not divided by the deviation), "roots" (anomalies of square roots), "anomalies-trend",
         "zscore-rows" and "centred-rows" (no season), "none", "zscore", "zscore-columns" (no level of places). "auto"
         chooses on held-out values between the first two, and roots if values are skewed and none is negative; without
-        dates between the two without season.
+        dates between the two without season. Predictions of such amounts are never negative.
     prior : "kernel" or "laplacian"
         Gaussian prior with the kernel below, or the paper's graph term.
     kernel : str
@@ -136,7 +134,10 @@ class SpatialCompletion(BaseEstimator):
         measured = np.flatnonzero(~np.isnan(values).all(axis=1))
         if not measured.size:
             raise InputError("No place has a single value; there is nothing to learn from.")
+        for name in ("_left_over", "_predicted", "_kind", "_deviation", "_unit"):
+            self.__dict__.pop(name, None)  # of another fit
         self.latitude_, self.longitude_, self.values_, self.time_ = latitude, longitude, values, time
+        self._amounts = are_amounts(values)
         self.covariates_ = Covariates.of(covariates, len(values), measured)
         self.places_ = Places(sphere(latitude, longitude), self.covariates_.standardised)
         held = hold_out(values, self.random_state)
@@ -173,7 +174,8 @@ class SpatialCompletion(BaseEstimator):
         ends = np.array([errors.quantiles(coverage) for errors in self._errors])[self._kind]
         low, high = self._predicted - ends[:, :1] * self._deviation, self._predicted + ends[:, 1:] * self._deviation
         name = self._separation.name
-        return outward(low, np.zeros(1), name), outward(high, np.zeros(1), name)
+        low, high = outward(low, np.zeros(1), name), outward(high, np.zeros(1), name)
+        return (np.maximum(low, 0.0), np.maximum(high, 0.0)) if self._amounts else (low, high)
 
     def predict_at(
         self, latitude: npt.ArrayLike, longitude: npt.ArrayLike, covariates: Any = None, return_std: bool = False
@@ -204,6 +206,8 @@ class SpatialCompletion(BaseEstimator):
         """Predictions, and their deviations if asked, in the unit of the data from those in which they were fitted."""
         name = self._separation.name
         predicted = outward(y, np.nan_to_num(deviation) ** 2, name)
+        if self._amounts:
+            predicted = np.maximum(predicted, 0.0)
         if name == "roots":
             deviation = np.sqrt(4 * y**2 * deviation**2 + 2 * deviation**4)
         return (predicted, deviation) if return_std else predicted
@@ -286,7 +290,7 @@ class SpatialCompletion(BaseEstimator):
             if held is not None and rest is not None:
                 trial = Trial(rest.separate(name, separation.chosen), held, self.values_)
             if trial is not None and len(names) > 1:
-                error = trial.error(self._model(trial.separation), first, self._workers)
+                error = trial.typical_error(self._model(trial.separation), first, self._workers)
             if error < best:
                 best, self._separation, self._trial = error, separation, trial
                 self.parameters_, search = {"normalisation": name, **first}, {"normalisation": (name,), **candidates}
@@ -311,9 +315,7 @@ class SpatialCompletion(BaseEstimator):
         dated = self.time_ is not None and times.dtype.kind == "M" and times.shape == (self.values_.shape[1],)
         if not dated:
             return ["centred-rows", "zscore-rows"]
-        known = self.values_[~np.isnan(self.values_)]
-        third = np.mean((known - known.mean()) ** 3) / max(float(known.std()), 1e-300) ** 3
-        return ["departures", "anomalies", *(["roots"] if known.min() >= 0 and third > SKEWED else [])]
+        return ["departures", "anomalies", *(["roots"] if self._amounts else [])]
 
     def _candidates(self, separation: Separation) -> dict[str, tuple[Any, ...]]:
         """What is tried of each parameter, the first one first."""

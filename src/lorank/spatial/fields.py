@@ -24,6 +24,14 @@ TRIAL_TOL = 1e-3
 PLAIN: dict[str, Any] = {"loss": "squared", "biases": False, "features": None, "goal": "values"}
 
 
+def fit_anomalies(z: Array, method: str, parameters: Mapping[str, Any], **options: Any) -> MatrixCompletion:
+    """A low-rank fit to anomalies z (m, n), NaN missing, with rank, lam and theta as given, theta if the method has
+    one."""
+    theta = parameters["theta"] if "theta" in registry.find(method).parameters else None
+    model = MatrixCompletion(method, parameters["rank"], parameters["lam"], theta, **PLAIN, **options)
+    return model.fit(Observations.from_dense(z))
+
+
 @dataclass(frozen=True)
 class LowRank:
     """Factors W (m, k), H (n, k), and the prior by which W is known anywhere (None for a graph, or rank 0)."""
@@ -63,21 +71,17 @@ class FieldModel:
         rank = min(parameters["rank"], *z.shape)
         if rank == 0:
             return LowRank(np.zeros((len(z), 0)), np.zeros((z.shape[1], 0)), None, None)
-        theta = parameters["theta"] if "theta" in registry.find(self.method).parameters else None
         prior = self.prior_of(parameters)
         limits: dict[str, Any] = {} if tol is None else {"tol": tol}
-        model = MatrixCompletion(
+        model = fit_anomalies(
+            z,
             self.method,
-            rank,
-            parameters["lam"],
-            theta,
-            **PLAIN,
+            {**parameters, "rank": rank},
             random_state=self.seed,
             n_jobs=self.n_jobs,
             row_side=prior,
             **limits,
         )
-        model.fit(Observations.from_dense(z))
         factors = model.result_.factors
         share = (~np.isnan(z)).mean(axis=1)
         whitening = prior.bind(share) if isinstance(prior, KernelPrior) and tol is None else None

@@ -20,16 +20,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from lorank import registry
 from lorank.errors import InputError
-from lorank.estimators import MatrixCompletion
 from lorank.linalg.blas import one_blas_thread
-from lorank.observations import Observations
 from lorank.progress import ProgressBar
 from lorank.side_information import KernelPrior
 from lorank.spatial.cell_errors import CellErrors
 from lorank.spatial.climatology import Basis
-from lorank.spatial.fields import PLAIN
+from lorank.spatial.fields import fit_anomalies
 from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps
 from lorank.tuning.coordinate import coordinate_search
 from lorank.types import Array
@@ -174,20 +171,17 @@ class GridCompletion(BaseEstimator):
         centre = np.r_[np.nanmean(cells), np.zeros(B.shape[1] - 1)]
         level = Regression(B, centre, np.eye(B.shape[1]) / variance, variance / 4).predict(cells)
         scale = float(np.sqrt(np.mean((cells - level)[seen] ** 2))) or 1.0
-        theta = parameters["theta"] if "theta" in registry.find(self.method).parameters else None
         length = parameters["time_length"]
-        model = MatrixCompletion(
+        model = fit_anomalies(
+            (cells - level) / scale,
             self.method,
-            parameters["rank"],
-            parameters["lam"],
-            theta,
-            **PLAIN,
+            parameters,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             tol=1e-3,
             col_side=KernelPrior(self._times, "exponential", length) if length else None,
         )
-        factors = model.fit(Observations.from_dense((cells - level) / scale)).result_.factors
+        factors = model.result_.factors
         left = np.where(seen, cells - level - scale * (factors.W @ factors.H.T), 0.0)
         freedom = max(seen.sum() - factors.W.size, seen.sum() / 10)
         noise = max(float((left**2).sum() / freedom), WEAK * scale**2)

@@ -32,6 +32,8 @@ PARTS = {
     "roots": (True, False, True),
 }
 PASSES = 2
+# Values whose third standardised moment is beyond this may be better off as square roots.
+SKEWED = 0.8
 # Neighbouring months are alike: so many of them say as much of a variance as one that is independent.
 MONTHS_PER_DEGREE = 3.0
 
@@ -107,6 +109,13 @@ class Separation:
             scale = np.exp(self.scales.at(places)[0][:, 0] / 2)
         spread = variance @ (self.climatology.basis.values**2).T
         return self.normalisation.with_rows(coefficients, scale), spread
+
+
+def are_amounts(values: Array) -> bool:
+    """Whether values, NaN missing, are amounts such as precipitation: skewed, and none of them negative."""
+    known = values[~np.isnan(values)]
+    third = np.mean((known - known.mean()) ** 3) / max(float(known.std()), 1e-300) ** 3
+    return bool(known.min() >= 0 and third > SKEWED)
 
 
 def inward(values: Array, name: str) -> Array:

@@ -52,13 +52,39 @@ class Trial:
         That is the error of the map of levels, which is large, and the same whatever is tried: it would only hide the
         differences.
         """
+        miss, whole, gaps = self._judged(model, parameters, workers)
+        return self.held.error(miss**2, whole, gaps)
+
+    def typical_error(self, model: FieldModel, parameters: Mapping[str, Any], workers: Workers) -> float:
+        """The geometric mean over the places of their errors, both kinds in their proportion.
+
+        Normalisations are compared by it: of amounts, one place with large values would decide by itself.
+        """
+        miss, whole, gaps = self._judged(model, parameters, workers)
+        total, weights = 0.0, 0.0
+        for weight, mask in ((self.held.share, whole), (1 - self.held.share, gaps)):
+            some = mask.any(axis=1)
+            if weight > 0 and some.any():
+                squares = np.where(mask, miss, 0.0)[some] ** 2
+                mean = squares.sum(axis=1) / mask[some].sum(axis=1)
+                total += weight * float(np.mean(np.log(np.maximum(mean, 1e-300)))) / 2
+                weights += weight
+        return float(np.exp(total / weights)) if weights else self.held.error(miss**2, whole, gaps)
+
+    def _judged(self, model: FieldModel, parameters: Mapping[str, Any], workers: Workers) -> tuple[Array, Array, Array]:
+        """Errors (r, t) in the unit of the data where they are judged, whole places without their mean, and the masks
+        of values of whole places and of gaps."""
         here = np.ix_(self.rows, self.times)
-        y = self.misses(model, parameters, self.rows, self.times, workers) + self._inward[here]
-        miss = outward(y, self._variance[here], self.separation.name) - self.values[here]
-        whole = self.held.whole[here]
+        short = self.misses(model, parameters, self.rows, self.times, workers)
+        whole, gaps, variance = self.held.whole[here], self.held.gaps[here], self._variance[here]
+        for mask in (whole, gaps):
+            # How large errors are is known up to a factor; see `cell_errors`.
+            if mask.any():
+                variance[mask] *= np.mean(short[mask] ** 2) / max(float(np.mean(variance[mask])), 1e-300)
+        miss = outward(short + self._inward[here], variance, self.separation.name) - self.values[here]
         count = np.maximum(whole.sum(axis=1), 1)
-        miss = miss - np.where(whole, (np.where(whole, miss, 0.0).sum(axis=1) / count)[:, None], 0.0)
-        return self.held.error(miss**2, whole, self.held.gaps[here])
+        mean = np.where(whole, miss, 0.0).sum(axis=1) / count
+        return miss - np.where(whole, mean[:, None], 0.0), whole, gaps
 
     def gaps(self, model: FieldModel, parameters: Mapping[str, Any], workers: Workers) -> tuple[Array, Array, Array]:
         """Errors of held-out gaps, and the two variances of each."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import on_disk, open_input
+from lorank.linalg.memory import check_memory
 
 # Text that means "not known" where a number belongs.
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
@@ -156,6 +157,17 @@ class DelimitedFile:
         with open_input(self.path, advance, self.member) as file:
             stream: Any = io.BufferedReader(_Stream(file, self.delimiter.encode()), BLOCK)
             yield stream
+
+
+def read_all(stream: IO[bytes], path: Path, times: int, advice: str) -> bytes:
+    """All that a stream gives, unless `times` as much does not fit into memory: a small file may be packed zeros."""
+    parts: list[bytes] = []
+    size = 0
+    while part := stream.read(1 << 24):
+        parts.append(part)
+        size += len(part)
+        check_memory(times * size, f"{path} with its cells", advice)
+    return b"".join(parts)
 
 
 def is_small(path: Path) -> bool:

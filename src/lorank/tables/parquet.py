@@ -11,6 +11,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import on_disk, remote, url_of
+from lorank.linalg.memory import check_memory
 from lorank.observations import Observations
 from lorank.observations.identifiers import text_array
 from lorank.tables.damage import reading
@@ -57,6 +58,15 @@ def open_parquet(path: str | Path) -> Any:
         if (url := url_of(path)) is not None:
             return parquet.ParquetFile(remote.open_file(url), page_checksum_verification=True, pre_buffer=True)
         return parquet.ParquetFile(on_disk(Path(path)), page_checksum_verification=True)
+
+
+def read_whole(path: str | Path) -> Any:
+    """All of a file as an Arrow table, if it fits into memory: a small file may be packed repetition."""
+    file = open_parquet(path)
+    cells = file.metadata.num_rows * len(file.schema_arrow.names)
+    check_memory(24 * cells, f"The table of {path}", "give a smaller one")
+    with reading(path, WHAT):
+        return file.read()
 
 
 def column_names(path: str | Path) -> tuple[str, ...]:
@@ -136,8 +146,7 @@ def encoded(ids: Any) -> tuple[list[Any], Array]:
 
 def read_wide(path: Path, labels: str | None = None) -> Observations:
     """A wide table: numeric columns are the matrix, the first text column (or `labels`) names its rows."""
-    with reading(path, WHAT):
-        table = open_parquet(path).read()
+    table = read_whole(path)
     values, numeric, label = numeric_columns(table, path, labels)
     if not numeric:
         raise InputError(f"{path} has no column of numbers.")

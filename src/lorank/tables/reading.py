@@ -96,6 +96,7 @@ def read(
     value: str | None = None,
     *,
     weight: str | None = None,
+    time: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
     habits: Habits = PLAIN,
@@ -115,6 +116,8 @@ def read(
         the column that holds the row names of a wide table, and `value` alone the variable of a NetCDF file.
     weight : name of a column of a long table
         Weights of the entries.
+    time : name of a column of a long table
+        It is left alone: `lorank.tables.times` reads it.
     delimiter, header
         Found out from the first lines if not given. Without a header columns are called 1, 2, 3 ...
     habits : Habits
@@ -137,12 +140,14 @@ def read(
             return arrays.READERS[kind](plain, value), None
         delimiter = find_delimiter(plain, delimiter, (row, col, value))
         columns = column_names(plain, delimiter, header)
-        if weight is not None:
-            position_of(weight, columns, path)
-            columns = tuple(name for name in columns if name != weight)
+        for name in (name for name in (weight, time) if name is not None):
+            position_of(name, columns, path)
+            columns = tuple(other for other in columns if other != name)
         chosen = choose_columns(columns, row, col, value, path, say)
-        if chosen is None and weight is not None:
-            raise InputError(f"Weights are those of a long table; say which columns of {path} are row, col and value.")
+        if chosen is None and (weight is not None or time is not None):
+            raise InputError(
+                f"Weights and times are those of a long table; say which columns of {path} are row, col and value."
+            )
         if chosen is None:
             if kind in parquet.SUFFIXES:
                 return parquet.read_wide(plain, row), None

@@ -10,13 +10,17 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import kind_of, reading_once
+from lorank.linalg.memory import check_memory
 from lorank.observations.identifiers import Identifiers, text_array
 from lorank.side_information.encoding import FeatureTable
 from lorank.tables.damage import reading
 from lorank.tables.delimited import MISSING, sniff
 from lorank.tables.names import as_model_spells, position_of, spelled
-from lorank.tables.parquet import SUFFIXES, open_parquet
+from lorank.tables.parquet import SUFFIXES, read_whole
 from lorank.types import Array
+
+# Lines that are read before it is looked whether there is room for as many more, and bytes that a cell takes, about.
+BLOCK, PER_CELL = 1 << 16, 200
 
 
 def read_side_table(
@@ -80,12 +84,16 @@ def read_columns(path: Path, delimiter: str | None = None, header: bool | None =
     """All columns of a table by name."""
     with reading_once(), reading(path, "a table"):
         if kind_of(path) in SUFFIXES:
-            table: Any = open_parquet(path).read()
+            table: Any = read_whole(path)
             names = table.column_names
             columns = [column.to_numpy(zero_copy_only=False) for column in table.columns]
         else:
             file = sniff(path, delimiter, header)
-            lines = list(file.records())
+            lines: list[list[str]] = []
+            for line in file.records():
+                if len(lines) % BLOCK == 0:
+                    check_memory(PER_CELL * BLOCK * len(line), f"{len(lines)} lines of {path}", "give a smaller table")
+                lines.append(line)
             if not lines:
                 raise InputError(f"{path} has a header and no lines.")
             names, columns = file.columns, [text_array(list(part)) for part in zip(*lines)]

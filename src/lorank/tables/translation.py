@@ -20,10 +20,15 @@ from typing import Any
 from lorank.errors import InputError
 from lorank.files import kind_of, open_input
 from lorank.tables.damage import reading
-from lorank.tables.delimited import sniff_text
+from lorank.tables.delimited import read_all, sniff_text
+from lorank.tables.names import listed
 
 EXCEL = (".xlsx", ".xlsm")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
+# Times the size of a text that it takes in memory until it is written again, as measured.
+TIMES = 20
+# Cells for each byte of an Excel file, at most: one cell in the last corner of a sheet makes 17 billion empty ones.
+MOST_CELLS = 100
 # A number with a decimal comma, and dots between thousands.
 _COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*),(\d+(?:[eE][+-]?\d+)?)\s*")
 
@@ -67,29 +72,27 @@ PLAIN = Habits()
 def translated(path: Path, habits: Habits, delimiter: str | None = None, sheet: str | None = None) -> Iterator[Path]:
     """The file itself if all readers understand it, or else a temporary copy that they do, of the same name."""
     kind = kind_of(path)
-    if kind in EXCEL:
-        rows = _excel(path, sheet)
-    elif kind in JSON_LINES:
-        rows = _json(path)
-    elif habits.plain:
+    tabular = kind in EXCEL or kind in JSON_LINES
+    if not tabular and habits.plain:
         yield path
         return
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / f"{path.stem if str(path) != '-' else 'stdin'}.txt"
-            copy.write_text(_plain_text(path, habits, delimiter), encoding="utf-8", newline="")
-            yield copy
-        return
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / f"{path.stem}.csv"
-        with copy.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-        yield copy
+        copy = Path(folder) / f"{path.stem if str(path) != '-' else 'stdin'}.{'csv' if tabular else 'txt'}"
+        if tabular:
+            rows = _excel(path, sheet) if kind in EXCEL else _json(path)
+            with copy.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(rows)
+        else:
+            copy.write_text(_plain_text(path, habits, delimiter), encoding="utf-8", newline="")
+        try:
+            yield copy
+        except InputError as error:  # the copy says nothing to whoever gave the file
+            raise type(error)(str(error).replace(str(copy), str(path))) from None
 
 
 def _plain_text(path: Path, habits: Habits, delimiter: str | None) -> str:
     with open_input(path) as file:
-        data = file.read()
+        data = read_all(file, path, TIMES, "write it as plain UTF-8 text")
     try:
         text = data.decode("utf-8-sig" if habits.encoding.lower().replace("_", "-") == "utf-8" else habits.encoding)
     except UnicodeDecodeError as error:
@@ -127,9 +130,14 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
         book = load_workbook(path, read_only=True, data_only=True)
         names = book.sheetnames
         if sheet is not None and sheet not in names:
-            raise InputError(f"{path} has no sheet {sheet!r}; there are {', '.join(names)}.")
-        rows = [["" if cell is None else cell for cell in row] for row in book[sheet or names[0]].values]
-    rows = [row for row in rows if any(cell != "" for cell in row)]
+            raise InputError(f"{path} has no sheet {sheet!r}; there are {listed(names)}.")
+        rows, cells, most = [], 0, MOST_CELLS * max(path.stat().st_size, 1 << 14)
+        for row in book[sheet or names[0]].values:
+            cells += len(row)
+            if cells > most:
+                raise InputError(f"{path} has a sheet with little in it but empty cells; save the table as csv.")
+            if any(cell not in (None, "") for cell in row):
+                rows.append(["" if cell is None else cell for cell in row])
     if not rows:
         raise InputError(f"The sheet {sheet or names[0]!r} of {path} is empty.")
     return rows
@@ -138,7 +146,7 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
 def _json(path: Path) -> Iterable[Sequence[Any]]:
     """A header and rows from an object on each line, or from one list of objects."""
     with open_input(path) as file, reading(path, "JSON lines"):
-        text = file.read().decode("utf-8-sig")
+        text = read_all(file, path, TIMES, "write it as csv").decode("utf-8-sig")
     records: list[Any] = []
     try:
         if text.lstrip().startswith("["):

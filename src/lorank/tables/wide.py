@@ -7,15 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import open_input
-from lorank.linalg.memory import check_memory
 from lorank.observations.identifiers import text_array
-from lorank.tables.delimited import MISSING, DelimitedFile, sniff
+from lorank.tables.delimited import MISSING, DelimitedFile, read_all, sniff
 from lorank.tables.names import position_of, spelled
 from lorank.types import Array
 
@@ -71,7 +69,7 @@ class WideTable:
     ) -> WideTable:
         file = sniff(path, delimiter, header)
         with open_input(path) as stream:
-            data = read_all(stream, path)
+            data = read_all(stream, path, CELLS, "give it as a long table, or a smaller one")
         return cls(file, _records(data, file.delimiter.encode()), labels)
 
     @cached_property
@@ -132,17 +130,6 @@ class WideTable:
                 )
 
 
-def read_all(stream: IO[bytes], path: Path) -> bytes:
-    """All that a stream gives, unless it is more than fits into memory: a small file may be packed zeros."""
-    parts: list[bytes] = []
-    size = 0
-    while part := stream.read(1 << 24):
-        parts.append(part)
-        size += len(part)
-        check_memory(CELLS * size, f"{path} as a wide table", "give it as a long table, or a smaller one")
-    return b"".join(parts)
-
-
 def _numbers(cells: list[bytes]) -> tuple[Array, Array]:
     """Numbers of a column, NaN where there is none, and which cells are not missing."""
     known = np.array([cell not in _MISSING for cell in cells])
@@ -172,21 +159,23 @@ def _records(data: bytes, delimiter: bytes) -> list[Record]:
     """The records of a file; joined again they are the file."""
     records: list[Record] = []
     cell = re.compile(rb'"(?:[^"]|"")*"(?=%b|$)|.*?(?=%b|$)' % (re.escape(delimiter), re.escape(delimiter)), re.S)
-    pending, start = b"", 1
+    pending: list[bytes] = []
+    start, quoted = 1, False
     for number, line in enumerate(data.split(b"\n"), 1):
-        pending += line
-        if pending.count(b'"') % 2:  # a quoted cell goes on in the next line
-            pending += b"\n"
+        pending.append(line)
+        quoted ^= line.count(b'"') % 2 == 1
+        if quoted:  # a quoted cell goes on in the next line
             continue
-        text = pending.removesuffix(b"\r")
-        end = pending[len(text) :] + b"\n"
+        whole = b"\n".join(pending)
+        text = whole.removesuffix(b"\r")
+        end = whole[len(text) :] + b"\n"
         if not text.strip():
             records.append(Record(start, [], text + end))
         elif b'"' not in text:
             records.append(Record(start, text.split(delimiter), end))
         else:
             records.append(Record(start, _cut(text, delimiter, cell), end))
-        pending, start = b"", number + 1
+        pending, start = [], number + 1
     if pending:
         raise InputError(f"The quote that opens in line {start} is never closed.")
     # The file's last line has no end of its own: what was added after it is taken back.

@@ -1,0 +1,190 @@
+"""Cells that are held out: which scale and parameters predict them best, and how sure a model of them may be."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from lorank.estimators.codes import tempered
+from lorank.estimators.coding import Coding
+from lorank.estimators.columns import Column
+from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.filling import Calibration, Filling, column_centres, interval
+from lorank.tuning.setting import AUTO
+from lorank.types import Array
+
+# Sweeps of a fit that is only compared with others.
+TRIAL_SWEEPS = 50
+# Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
+FOLDS = ((1_000, 5), (100_000, 3))
+# Column means are taken if a model is not better than them by this part of their error.
+LEAST_GAIN = 1e-3
+# A path of strengths ends when the error is so many times the smallest.
+RISEN = 1.03
+# The level at which intervals are calibrated, and the fewest held-out cells that say anything of it.
+LEVEL, FEWEST = 0.9, 30
+# Into how many parts cells are divided for that, and how many of them are held out in turn.
+TENTHS, CALIBRATIONS = 10, 3
+
+
+class Candidate(NamedTuple):
+    """What is tried: a scale, and parameters of the method."""
+
+    scale: str
+    rank: int | str | None
+    lam: float | str = AUTO
+    theta: float | str | None = None
+
+    def __str__(self) -> str:
+        named = {"rank": self.rank, "lam": self.lam, "theta": self.theta}
+        given = [f"{name} {value:.3g}" for name, value in named.items() if isinstance(value, int | float)]
+        return ", ".join([self.scale, *given])
+
+
+def cross_validated(
+    filling: Filling,
+    columns: Sequence[Column],
+    cells: Array,
+    scales: Sequence[str],
+    mean: bool,
+    weights: Array | None = None,
+) -> tuple[str, Filling, dict[str, float]]:
+    """The scale and parameters that predict held-out cells best ("mean" for column means), and the errors of all.
+
+    The error of a column of numbers is the mean square, that of classes the share of wrong ones; each is divided by
+    the error of the column's centre, and the root of their mean over the held-out cells is taken. On the first fold
+    candidates are tried one parameter after the other, and the best two on all folds.
+    """
+    if mean and min(cells.shape) < 2:  # one row, or one column, says nothing of another
+        return "mean", filling, {}
+    judge = _Judge(filling, columns, cells, weights)
+    coding = Coding(columns, cells, scales[0], weights)
+    ranks = filling.ranks(coding.width, len(cells))
+    lams, thetas = filling.strengths(coding, cells), filling.thetas()
+    first = Candidate(scales[0], ranks[0], lams[0], thetas[0])
+    errors: dict[Candidate, Array] = {}
+
+    def error(candidate: Candidate) -> float:
+        return judge.mean(errors[candidate])
+
+    for name, values in (("scale", scales), ("lam", lams), ("rank", ranks), ("theta", thetas)):
+        best = min(errors, key=error) if errors else first
+        for value in values:
+            changed: dict[str, Any] = {name: value}
+            candidate = best._replace(**changed)
+            if candidate not in errors:
+                errors[candidate] = judge(0, candidate)
+            # Along a path of strengths the error falls, and then rises.
+            if name == "lam" and error(candidate) > RISEN * min(map(error, errors)):
+                break
+    finalists = sorted(errors, key=error)[:2]
+    for fold in range(1, judge.folds):
+        for candidate in finalists:
+            errors[candidate] = errors[candidate] + judge(fold, candidate)
+    parts = {str(candidate): error(candidate) for candidate in errors}
+    best = min(finalists, key=error)
+    if mean and not error(best) < 1 - LEAST_GAIN:
+        return "mean", filling, parts
+    return best.scale, replace(filling, rank=best.rank, lam=best.lam, theta=best.theta), parts
+
+
+class _Judge:
+    """Errors of fits on cells that are held out, fold by fold."""
+
+    def __init__(self, filling: Filling, columns: Sequence[Column], cells: Array, weights: Array | None) -> None:
+        self.columns, self.cells, self.weights = columns, cells, weights
+        self.filling = replace(filling, max_iter=min(filling.max_iter, TRIAL_SWEEPS))
+        self.rows, self.cols = np.nonzero(~np.isnan(cells))
+        order = np.random.default_rng(filling.seed).permutation(self.rows.size)
+        folds = next((folds for most, folds in FOLDS if order.size <= most), 0)
+        self.parts = np.array_split(order, folds) if folds else [order[::10]]
+        self.folds = len(self.parts)
+
+    def __call__(self, fold: int, candidate: Candidate) -> Array:
+        """Errors (columns, 2) of a fit and of column centres, with the sums of both."""
+        at, train = self.held_out(fold)
+        centres = np.broadcast_to(column_centres(self.columns, train, self.weights), train.shape)
+        if np.isnan(train).all():
+            expected = centres
+        else:
+            filling, coding, model = self.fitted(train, candidate)
+            expected = filling.expected(coding, model, train, fitted=True)
+        truth = self.cells[at]
+        return np.column_stack([_errors(self.columns, filled[at], truth, at[1]) for filled in (expected, centres)])
+
+    def held_out(self, fold: int) -> tuple[tuple[Array, Array], Array]:
+        """Where cells are held out, and the table without them."""
+        at = self.rows[self.parts[fold]], self.cols[self.parts[fold]]
+        train = self.cells.copy()
+        train[at] = np.nan
+        return at, train
+
+    def fitted(self, train: Array, candidate: Candidate) -> tuple[Filling, Coding, MatrixCompletion]:
+        coding = Coding(self.columns, train, candidate.scale, self.weights)
+        filling = replace(self.filling, rank=candidate.rank, lam=candidate.lam, theta=candidate.theta)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return filling, coding, filling.fit(coding, train, self.weights)
+
+    def mean(self, errors: Array) -> float:
+        """The error as a part of that of column centres; 1 if there is nothing to compare."""
+        compared = errors[:, 1] > 0
+        counts = np.bincount(self.cols, minlength=len(self.columns))[compared]
+        if not counts.size:
+            return 1.0
+        return float(np.sqrt(counts @ (errors[compared, 0] / errors[compared, 1]) / counts.sum()))
+
+
+def _errors(columns: Sequence[Column], filled: Array, truth: Array, cols: Array) -> Array:
+    """Sum of the errors of each column: squares, or wrong classes."""
+    is_class = np.array([column.is_class for column in columns])[cols]
+    errors = np.where(is_class, filled != truth, (filled - truth) ** 2)
+    return np.bincount(cols, errors, minlength=len(columns))
+
+
+def calibrated(filling: Filling, columns: Sequence[Column], cells: Array, scale: str, trees: bool) -> Calibration:
+    """How much wider than the sampler says intervals must be to cover held-out cells, and how much flatter or steeper
+    the chances of classes must be to have the least cross-entropy there."""
+    judge = _Judge(filling, columns, cells, None)
+    # As the model itself is: fitted as long, and to almost as many cells.
+    judge.filling, judge.parts = filling, np.array_split(np.concatenate(judge.parts), TENTHS)
+    numbers, chances = [], []
+    for fold in range(CALIBRATIONS):
+        (rows, cols), train = judge.held_out(fold)
+        if np.isnan(train).all():
+            continue
+        used, coding, model = judge.fitted(train, Candidate(scale, filling.rank))
+        forests = used.forests(coding, model, train) if trees else None
+        mean, std = used.moments(model, coding.encode(train), forests)
+        for j, (code, at) in enumerate(zip(coding.codes, coding.blocks)):
+            here = rows[cols == j]
+            centre, off, truth = mean[here, at], std[here, at], cells[here, j]
+            if columns[j].is_class:
+                chances.append((np.asarray(code.chances(centre, off)), truth.astype(np.int64)))
+            else:
+                numbers.append((columns[j], code, centre, off, truth))
+
+    def covered(widening: float) -> float:
+        inside = []
+        for column, code, centre, off, truth in numbers:
+            low, high = interval(column, code, centre, widening * off, LEVEL)
+            inside.append((low <= truth) & (truth <= high))
+        return float(np.concatenate(inside).mean())
+
+    def entropy(exponent: float) -> float:
+        logs = [np.log(tempered(of, exponent)[np.arange(truth.size), truth]) for of, truth in chances]
+        return -float(np.concatenate(logs).sum())
+
+    widening = exponent = 1.0
+    if sum(each[-1].size for each in numbers) >= FEWEST:
+        # Not narrower: with all cells the model is surer than it is here, and may be surer than it should be.
+        tried = np.geomspace(1.0, 2.0, 29)
+        widening = float(next((width for width in tried if covered(width) >= LEVEL), tried[-1]))
+    if sum(each[-1].size for each in chances) >= FEWEST:
+        exponent = float(min(np.geomspace(0.25, 4.0, 33), key=entropy))
+    return Calibration(widening, exponent)
