@@ -149,7 +149,7 @@ def _prepare_environment() -> None:
 @contextmanager
 def temporary_folder(kind: str, parent: str | Path | None = None) -> Iterator[Path]:
     """A new temporary folder, which nobody else may look into, claimed by a lock for the time of the block."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent)).absolute()
     held = try_claim(folder / LOCK)
     try:
         yield folder
