@@ -197,8 +197,10 @@ def make(folder: Path, entries: int) -> tuple[int, int]:
 
 
 def predicted(shape: tuple[int, int], rank: int, workers: list[int]) -> np.ndarray:
-    """Bytes that each node receives and sends in a sweep, where every worker needs most lines of both factors: the shards
-    of all other nodes' workers, once. `workers` counts those of each node."""
+    """Bytes that each node receives and sends in a sweep, where every worker needs most lines of both factors.
+
+    Those are the shards of all other nodes' workers, once; `workers` counts the workers of each node.
+    """
     from lorank.linalg import padded_width
 
     both, whole = sum(shape) * 8 * padded_width(rank), np.zeros((NODES, 2))

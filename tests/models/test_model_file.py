@@ -227,6 +227,13 @@ def test_a_posterior_keeps_its_error_bars(biases, dtype, tmp_path):
         lambda arrays, about: arrays.update({"summary.W": arrays["summary.W"][:-1].copy()}),
         lambda arrays, about: arrays.update({"summary.H": arrays["summary.H"] * np.nan}),
         lambda arrays, about: arrays.pop("deviations"),
+        lambda arrays, about: arrays.update(
+            {
+                "levels": np.arange(2.0),
+                "cuts": np.zeros((about["posterior"]["draws"], 1)),
+                "noise.W": 0 * arrays["noise.W"],
+            }
+        ),
     ],
 )
 def test_a_hostile_posterior_is_refused(change, tmp_path):
@@ -294,6 +301,8 @@ def _set(where, name, value):
         _set("about", "objects", {"evil": {"kind": "graph", "weight": 1.0}}),
         _set("about", "trials", [1]),
         _set("about", "range", [1.0]),
+        _set("about", "setting", lambda setting: {**setting, "grades": [1.0]}),
+        _set("about", "setting", lambda setting: {**setting, "ridges": []}),
     ],
 )
 def test_a_hostile_file_is_refused(fitted, tmp_path, change):

@@ -278,6 +278,8 @@ def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Fact
         known = levels.ndim == 1 and cuts.shape == (draws, levels.size - 1) and levels.size > 0
         if not known or not (np.isfinite(cuts).all() and np.isfinite(levels).all()):
             raise ValueError("its levels and their cuts do not go together")
+        if not all((side > 0).all() for side in (noise.W, noise.H)):
+            raise ValueError("its levels have no noise, by which cuts are divided")
     p = W.shape[1] + (parts[2] is not None)
     priors = _unpack_prior("row", arrays, draws, p), _unpack_prior("col", arrays, draws, p)
     return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels, priors)

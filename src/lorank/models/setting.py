@@ -39,6 +39,10 @@ class Setting:
         object.__setattr__(self, "parameters", tuple((name, value) for name, value in self.parameters))
         object.__setattr__(self, "ridges", None if self.ridges is None else tuple(map(float, self.ridges)))
         object.__setattr__(self, "grades", None if self.grades is None else tuple(map(float, self.grades)))
+        for name, size in (("ridges", 2), ("grades", 3)):
+            found = getattr(self, name)
+            if found is not None and len(found) != size:
+                raise ValueError(f"{name} has {len(found)} numbers instead of {size}")
 
     @property
     def of_method(self) -> dict[str, Any]:

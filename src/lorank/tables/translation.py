@@ -25,7 +25,7 @@ from lorank.tables.names import listed
 
 EXCEL = (".xlsx", ".xlsm")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
-# Times the size of a text that it takes in memory until it is written again, as measured.
+# Times the size of a text that it takes in memory until it is written again: an estimate on the safe side.
 TIMES = 20
 # Cells for each byte of an Excel file, at most: one cell in the last corner of a sheet makes 17 billion empty ones.
 MOST_CELLS = 100
