@@ -7,8 +7,9 @@ import pytest
 
 import lorank
 from lorank import LowRankImputer, MatrixCompletion
+from lorank.distributed.engines import LocalEngine
 from lorank.distributed.parts import PartFile, parts_of
-from lorank.distributed.problem import COLS, ROWS, BlockProblem, LocalEngine
+from lorank.distributed.problem import COLS, ROWS, BlockProblem
 from lorank.estimators import EntryRegressor
 from lorank.observations import Observations, observe
 from lorank.problems import Problem

@@ -98,8 +98,9 @@ def test_a_fit_with_biases_takes_the_ridges_of_its_data():
 
 
 def test_offsets_are_the_same_bits_wherever_the_lines_are_kept():
+    from lorank.distributed.engines import LocalEngine
     from lorank.distributed.parts import parts_of
-    from lorank.distributed.problem import COLS, ROWS, FolderProblem, LocalEngine
+    from lorank.distributed.problem import COLS, ROWS, FolderProblem
 
     seen = drawn(m=80, n=60)
     engine = LocalEngine({ROWS: parts_of(seen.by_row), COLS: parts_of(seen.by_col)}, 2)
