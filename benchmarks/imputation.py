@@ -11,9 +11,9 @@ Peers go into an environment of their own:
 
 Cells are taken out of complete tables: at random (mcar), the more likely the larger another column is (mar), or the
 larger the cell itself is (mnar); for a column of classes their code stands for size. Method, table, mechanism, share
-and repetition are a line each; lines that are in the file are not run again. A method that takes longer than a minute
-is stopped, and not run on that table again. LowRankImputer was developed on the tables in DEVELOPED; the others were
-kept for this comparison.
+and repetition are a line each; lines that are in the file are not run again, so begin a new file after a change of
+lorank. A method that takes longer than a minute is stopped, and not run on that table again. LowRankImputer was
+developed on the tables in DEVELOPED; the others were kept for this comparison.
 """
 
 from __future__ import annotations
