@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-slow cluster fuzz faults bounds lint types bench bench-core bench-kernels docs package clean
+.PHONY: help setup demo test test-slow cluster fuzz faults bounds lowest lint types bench bench-core bench-kernels docs package clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' Makefile
@@ -30,14 +30,22 @@ test-slow: .venv/installed-dev  ## the tests that take minutes or gigabytes
 cluster: .venv/installed-dev  ## three Ray nodes in network namespaces; needs root and iproute2
 	$(BIN)/python -m pytest -m slow tests/distributed/test_nodes.py tests/distributed/test_cluster.py
 
-fuzz: .venv/installed-dev  ## damaged files for every reader, 100,000 of each format (hours); FILES=1000 for fewer
-	$(BIN)/python tests/fuzz/fuzz.py --files $(or $(FILES),100000)
+fuzz: .venv/installed-dev  ## damaged files for every reader, 100,000 of each format (hours); FILES=1000, MINUTES=2 a format for fewer
+	$(BIN)/python tests/fuzz/fuzz.py --files $(or $(FILES),100000) --minutes $(or $(MINUTES),inf)
 
 faults: .venv/installed-dev  ## kills at random moments, full disks, locks, each kill 25 times; KILLS=3 for fewer
 	LORANK_FAULTS=$(or $(KILLS),25) $(BIN)/python -m pytest tests/faults tests/kernels/test_cache.py -m "slow or not slow"
 
 bounds: .venv/installed-dev  ## the tests of kernels and solvers with every index of a kernel checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/kernels tests/linalg tests/problems tests/solvers tests/conformance --deselect tests/kernels/test_cache.py
+
+# An environment of its own, since the versions are those that pyproject.toml names. Old releases warn about themselves.
+lowest:  ## the fast tests of what touches dependencies, with the lowest versions that pyproject.toml allows
+	test -x .venv-lowest/bin/uv || ($(PYTHON) -m venv .venv-lowest && .venv-lowest/bin/python $(PIP) uv)
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[test]'
+	.venv-lowest/bin/python -m pip check
+	.venv-lowest/bin/python -m pytest -o filterwarnings=default $(or $(TESTS),$(LOWEST))
+LOWEST := tests/observations tests/tables tests/models tests/linalg tests/side_information tests/serving tests/spatial tests/cli tests/fuzz
 
 lint: .venv/installed-dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -84,4 +92,4 @@ package:  ## wheel and sdist, in dist/, each installed and tried
 	done
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-bench .benchmarks build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-lowest .benchmarks build dist .pytest_cache .mypy_cache .ruff_cache

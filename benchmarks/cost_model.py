@@ -1,26 +1,29 @@
-"""The cost model of docs/scaling.md: fitted to some sizes and ranks, checked against others.
+"""The cost model of docs/explanation/distributed.md: fitted to some sizes and ranks, checked against others.
 
-    worker CPU seconds of a sweep = a nnz (k + 1)(k + 2) + b nnz q + c nnz q f        q: padded width
-    driver CPU seconds of a sweep = d + e (m + n) q + g (m + n) k^2
+    workers' CPU seconds of a sweep = a nnz (k + 1)(k + 2) + b nnz q + c nnz q f + e (m + n) q + g (m + n) k^2
+    driver's CPU seconds of a sweep = d                                                   q: padded width
 
-f is the share of the factors' lines that the second-level cache does not hold, averaged over both half-sweeps. The
-driver's k^2 is its Grams, its q what it reads and writes of the factors, d its k x k matrices and Python.
+f is the share of the factors' lines that the second-level cache does not hold, averaged over both half-sweeps. What
+goes with the lines (Grams, momentum, fetching) is done by their owners: all but d is divided by the number of workers.
 
 CPU seconds, not wall seconds, so that what else the machine does matters less; yet a busy machine also empties the
-caches, so that an idle one is better. Every size is measured in several processes, and the fastest counts: whether the
-driver's memory is new in each sweep, at 2 ms for 10 MB, is up to what the allocator did before.
+caches, so that an idle one is better. Every size is measured in several processes, and the fastest counts.
 
-python benchmarks/cost_model.py
+python benchmarks/cost_model.py             # measure, fit, check
+python benchmarks/cost_model.py predict     # 10^10 entries on 64 nodes and 10^11 on 512, by the rates in RATES
 """
 
+import sys
 import time
 from multiprocessing import get_context
 
 import numpy as np
 from scaling import matrix
 
+from lorank.distributed.engines import LocalEngine
 from lorank.distributed.parts import parts_of
-from lorank.distributed.problem import COLS, ROWS, BlockProblem, LocalEngine
+from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
+from lorank.distributed.travel import BANDWIDTH
 from lorank.linalg.factors import padded_width
 from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating
@@ -30,8 +33,10 @@ FITTED = [
     *((size, 20) for size in (1_000_000, 4_000_000, 8_000_000)),
 ]
 HELD_OUT = [(3_000_000, 10), (2_000_000, 20), (6_000_000, 20), (12_000_000, 10)]
-# Bytes of the second-level cache of a core of the machine that docs/scaling.md speaks of.
+# Bytes of the second-level cache of a core of the machine that docs/explanation/distributed.md speaks of.
 CACHE = 1 << 20
+# Rates a, b, c, e and g that were fitted on that machine, in seconds, and seconds to draw a normal number.
+RATES, DRAW = (0.088e-9, 0.93e-9, 0.51e-9, 0.64e-9, 0.13e-9), 9e-9
 # Sweeps are repeated for so many CPU seconds in so many processes.
 PATIENCE, PROCESSES = 2.0, 4
 
@@ -51,7 +56,7 @@ class Timed(LocalEngine):
 def measure(entries: int, k: int):
     data = matrix(entries)
     engine = Timed({ROWS: parts_of(data.by_row), COLS: parts_of(data.by_col)}, 1)
-    problem = BlockProblem(data, FactoredNNFN(lam=5.0), k, None, 1, engine=engine)
+    problem = FolderProblem(Elsewhere(data.shape, data.dtype), FactoredNNFN(lam=5.0), k, engine=engine)
     solver = Alternating()
     state = solver.step(problem, solver.init(problem, None, 0))
     workers, drivers = [], []
@@ -63,20 +68,23 @@ def measure(entries: int, k: int):
         if state.sweeps > 1:
             workers.append(engine.seconds)
             drivers.append(whole - engine.seconds)
-    q, lines = padded_width(k), sum(data.shape)
-    outside = sum(max(0.0, 1 - CACHE / (size * q * data.dtype.itemsize)) for size in data.shape) / 2
-    worker = data.nnz * (k + 1) * (k + 2), data.nnz * q, data.nnz * q * outside
-    driver = 1.0, lines * q, lines * k**2
-    return worker, driver, (min(workers), min(drivers))
+    return terms(data.nnz, *data.shape, k, data.dtype.itemsize), (min(workers), min(drivers))
+
+
+def terms(nnz: float, m: float, n: float, k: int, itemsize: int):
+    """What the rates a, b, c, e and g are multiplied with."""
+    q, lines = padded_width(k), m + n
+    outside = sum(max(0.0, 1 - CACHE / (size * q * itemsize)) for size in (m, n)) / 2
+    return nnz * (k + 1) * (k + 2), nnz * q, nnz * q * outside, lines * q, lines * k**2
 
 
 def fastest(entries: int, k: int):
-    """Terms of both parts, and the least seconds of each over some processes."""
+    """The terms of a size, and the least seconds of workers and driver over some processes."""
     found = []
     for _ in range(PROCESSES):
         with get_context("spawn").Pool(1) as pool:
             found.append(pool.apply(measure, (entries, k)))
-    return *found[0][:2], tuple(min(seconds) for seconds in zip(*(times for _, _, times in found)))
+    return found[0][0], tuple(min(seconds) for seconds in zip(*(times for _, times in found)))
 
 
 def solve_positive(terms, seconds):
@@ -88,22 +96,40 @@ def solve_positive(terms, seconds):
     return nnls(A / scale / y[:, None], np.ones(len(y)))[0] / scale
 
 
+def predict(nnz: float, m: float, n: float, nodes: int, cores: int, k: int = 20, itemsize: int = 4) -> None:
+    """Seconds, bytes and memory of a sweep, a worker of so many threads on each node; entries are spread evenly."""
+    line, share = padded_width(k) * itemsize, nnz / nodes
+    computing = float(np.dot(terms(nnz, m, n, k, itemsize), RATES)) / nodes / cores
+    # Distinct lines among the share of the entries that a node has.
+    lines = [size * -np.expm1(-share / size) * (1 - 1 / nodes) for size in (n, m)]
+    moving = sum(lines) * line
+    owned = 2 * share * (itemsize + 4) + 5 * (m + n) / nodes * line
+    print(f"{nnz:.0e} entries, {m:.0e} x {n:.0e}, rank {k}, {nodes} nodes of {cores} cores:")
+    print(f"  computing {computing:.1f} s a sweep; {moving / 1e9:.1f} GB to each node, {moving / BANDWIDTH:.1f} s")
+    print(f"  a node keeps {owned / 1e9:.1f} GB and fetches up to {max(lines) * line / 1e9:.1f} GB at a time")
+    print(f"  the driver draws the start's numbers in {(m + n) * k * DRAW:.0f} s, once")
+
+
 def main() -> None:
+    if sys.argv[1:] == ["predict"]:
+        predict(1e10, 1e8, 1e7, 64, 1)
+        predict(1e10, 1e8, 1e7, 64, 16)
+        predict(1e11, 1e9, 1e8, 512, 16)
+        return
     known = [fastest(*size) for size in FITTED]
-    rates = [solve_positive([w for w, _, _ in known], [t[0] for _, _, t in known])]
-    rates.append(solve_positive([d for _, d, _ in known], [t[1] for _, _, t in known]))
-    print("a, b, c =", rates[0], " d, e, g =", rates[1])
-    worst = {"fitted": [0.0, 0.0], "held out": [0.0, 0.0]}
-    for (entries, k), found in [*zip(FITTED, known), *((size, fastest(*size)) for size in HELD_OUT)]:
+    rates = solve_positive([terms for terms, _ in known], [times[0] for _, times in known])
+    print("a, b, c, e, g =", rates, " d =", np.median([times[1] for _, times in known]))
+    worst = {"fitted": 0.0, "held out": 0.0}
+    for (entries, k), (own, times) in [*zip(FITTED, known), *((size, fastest(*size)) for size in HELD_OUT)]:
         mark = "held out" if (entries, k) in HELD_OUT else "fitted"
-        guess = [float(np.dot(terms, rate)) for terms, rate in zip(found[:2], rates)]
-        worker, driver = found[2]
-        worst[mark] = [max(old, abs(g / t - 1)) for old, g, t in zip(worst[mark], guess, found[2])]
+        guess, (workers, driver) = float(np.dot(own, rates)), times
+        worst[mark] = max(worst[mark], abs(guess / workers - 1))
         print(
-            f"{entries} k={k}: worker {worker:.3f} s, model {guess[0]:.3f} ({guess[0] / worker - 1:+.0%}); "
-            f"driver {driver:.4f} s, model {guess[1]:.4f} ({guess[1] / driver - 1:+.0%}) {mark}"
+            f"{entries} k={k}: workers {workers:.3f} s, model {guess:.3f} ({guess / workers - 1:+.0%}) {mark}; "
+            f"driver {driver * 1e3:.1f} ms",
+            flush=True,
         )
-    print("largest errors: " + "; ".join(f"{mark}: worker {w:.0%}, driver {d:.0%}" for mark, (w, d) in worst.items()))
+    print("largest errors: " + "; ".join(f"{mark}: {error:.0%}" for mark, error in worst.items()))
 
 
 if __name__ == "__main__":

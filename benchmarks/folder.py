@@ -5,6 +5,7 @@ python benchmarks/folder.py fit ratings/ --backend ray --rank 10 --sweeps 3
 python benchmarks/folder.py fit ratings/ --backend out-of-core --limit-mb 600     # heap limited by RLIMIT_DATA
 python benchmarks/folder.py fit ratings/ --backend memory
 python benchmarks/folder.py compare ratings/     # in memory, and out of core with a heap of a third of the blocks
+python benchmarks/folder.py driver /tmp/made --sizes 1e6 10e6 60e6    # memory of the driver, four entries to a row
 
 RLIMIT_DATA limits what a process allocates, not the system's page cache, which may keep the blocks' files in memory
 that nobody else wants. With --cold they are dropped from it after each sweep: each is read from disk in the next.
@@ -64,6 +65,24 @@ def memory(pid: int) -> int:
     return total
 
 
+def anonymous() -> int:
+    """Bytes that this process alone has allocated and touched: without pages of files and of the object store."""
+    text = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("RssAnon:")) * 1024
+
+
+def driver(folder: Path, given: argparse.Namespace) -> None:
+    """The driver's peak at several sizes, each in a process of its own; the model goes to a folder of shards."""
+    for size in map(int, given.sizes):
+        data = folder / str(size)
+        if not data.exists():
+            make(data, size, size // 4, max(size // 100, 1000))
+        with tempfile.TemporaryDirectory(dir=given.work_folder) as work:
+            same = ["--rank", str(given.rank), "--sweeps", str(given.sweeps), "--dtype", given.dtype]
+            same += ["--work-folder", work, "--output", f"{work}/model", "--backend", given.backend]
+            subprocess.run([sys.executable, __file__, "fit", str(data), *same], check=True)
+
+
 def drop(folder: Path) -> None:
     """Ask the system to forget the pages of the files."""
     for path in folder.rglob("*.part"):
@@ -73,16 +92,25 @@ def drop(folder: Path) -> None:
 
 
 def fit(
-    folder: Path, backend: str, rank: int, sweeps: int, limit: int | None, dtype: str, work: Path | None, cold: bool
+    folder: Path,
+    backend: str,
+    rank: int,
+    sweeps: int,
+    limit: int | None,
+    dtype: str,
+    work: Path | None,
+    cold: bool,
+    output: Path | None,
 ) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
     warnings.simplefilter("ignore")
-    peak, done = [0], threading.Event()
+    peak, own, done = [0], [0], threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.5):
-            peak[0] = max(peak[0], memory(os.getpid()))
+        while not done.wait(0.02 if output else 0.5):
+            own[0] = max(own[0], anonymous())
+            peak[0] = max(peak[0], 0 if output else memory(os.getpid()))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -117,6 +145,8 @@ def fit(
                 backend=backend,
                 callbacks=[mark],
                 work_folder=work,
+                output=output,
+                report=print,
             )
             result = model.result
         total = time.perf_counter() - began
@@ -125,6 +155,7 @@ def fit(
         watcher.join()
     later = np.diff(ends)
     print(f"{backend}: {total:.1f} s in all, first sweep at {ends[0] - began:.1f} s, then {later.min():.2f} s a sweep")
+    print(f"driver: {own[0] / 1e6:.1f} MB allocated at most")
     print(f"objective {result.objective:.6e}, {result.factors.shape}, peak {peak[0] / 2**30:.2f} GiB (PSS)", end="; ")
     print(f"largest process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB resident")
 
@@ -150,7 +181,7 @@ def compare(folder: Path, given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["make", "fit", "compare"])
+    parser.add_argument("what", choices=["make", "fit", "compare", "driver"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--entries", type=int, default=62_500_000)
     parser.add_argument("--users", type=int, default=249_008)
@@ -161,14 +192,18 @@ def main() -> None:
     parser.add_argument("--limit-mb", type=int)
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--work-folder", type=Path)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 10e6, 60e6])
     parser.add_argument("--cold", action="store_true", help="with a work folder: drop the blocks from the page cache")
     given = parser.parse_args()
     if given.what == "make":
         make(given.folder, given.entries, given.users, given.items)
     elif given.what == "compare":
         compare(given.folder, given)
+    elif given.what == "driver":
+        driver(given.folder, given)
     else:
-        limits = given.limit_mb, given.dtype, given.work_folder, given.cold
+        limits = given.limit_mb, given.dtype, given.work_folder, given.cold, given.output
         fit(given.folder, given.backend, given.rank, given.sweeps, *limits)
 
 

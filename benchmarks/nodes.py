@@ -197,17 +197,15 @@ def make(folder: Path, entries: int) -> tuple[int, int]:
 
 
 def predicted(shape: tuple[int, int], rank: int, workers: list[int]) -> np.ndarray:
-    """Bytes that each node receives and sends in a sweep: the other factor to every node with workers, once, and each
-    worker's lines with their losses back to the driver, on node 0. `workers` counts those of each node."""
+    """Bytes that each node receives and sends in a sweep, where every worker needs most lines of both factors: the shards
+    of all other nodes' workers, once. `workers` counts those of each node."""
     from lorank.linalg import padded_width
 
-    line, whole = 8 * padded_width(rank), np.zeros((NODES, 2))
-    for node, count in enumerate(workers):
-        if node and count:
-            sent = sum(shape) * line
-            back = sum(shape) * (line + 8) * count / sum(workers)
-            whole[node] += sent, back
-            whole[0] += back, sent
+    both, whole = sum(shape) * 8 * padded_width(rank), np.zeros((NODES, 2))
+    shares, with_workers = np.array(workers) / sum(workers), np.count_nonzero(workers)
+    for node, share in enumerate(shares):
+        if share:
+            whole[node] = both * (1 - share), both * share * (with_workers - 1)
     return whole
 
 

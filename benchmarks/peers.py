@@ -160,6 +160,16 @@ def beyond(tried):
                 yield {**best, name: type(end)(round(end * end / before, 6))}
 
 
+def beside(tried):
+    """What was not tried of the best setting with another value of one thing."""
+    best = min(tried, key=lambda answer: answer["error"])["setting"]
+    known = [answer["setting"] for answer in tried]
+    for name, value in best.items():
+        for other in sorted({setting[name] for setting in known} - {value}):
+            if (setting := {**best, name: other}) not in known:
+                yield setting
+
+
 def tune(bench, library, settings, data):
     """The fastest setting within 0.3% of the best validation error, and between which ends it was searched."""
     tried, failed = bench.run(library, settings, data, 1, tuning=True)
@@ -171,6 +181,9 @@ def tune(bench, library, settings, data):
         tried += more
         if not more or min(answer["error"] for answer in more) > (1 - GAIN) * before:
             break
+    # Beyond the sweep only the best went on: what is quicker beside it has its turn too.
+    if others := list(beside(tried)):
+        tried += bench.run(library, others, data, 1, tuning=True)[0]
     best = min(tried, key=lambda answer: answer["error"])
     near = [answer for answer in tried if answer["error"] <= WITHIN * best["error"]]
     return {

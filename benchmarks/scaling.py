@@ -1,20 +1,24 @@
-"""Seconds of a sweep on Ray, by size and number of workers: the measurements behind docs/scaling.md.
+"""Seconds of a sweep on Ray, by size and number of workers, with the factors in shards at the workers.
 
 python benchmarks/scaling.py [--rank 20] [--sweeps 8] [--entries 2e6 5e6 20e6] [--workers 1 2]
 python benchmarks/scaling.py --entries 20e6 --workers 2      # the overhead at 20 million entries, rank 20, two workers
 
-Overhead is what remains of a sweep's wall time without the slowest worker's computing: moving (factors into the object
-store and back, waking the workers) and driver (Grams, momentum, checks). The sweep with the least wall time counts.
+Overhead is what remains of a sweep's wall time without the slowest worker's computing: requests and lines on their way,
+and the driver. The sweep with the least wall time counts. Bytes are what the plan expects to travel between workers.
 """
 
 import argparse
+import tempfile
 import time
 
 import numpy as np
 
 from lorank import Observations
-from lorank.distributed import open_ray, over_ray
-from lorank.distributed.problem import BlockProblem
+from lorank.distributed import open_ray
+from lorank.distributed.actors import RayEngine
+from lorank.distributed.parts import parts_of
+from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
+from lorank.linalg import padded_width
 from lorank.problems import Problem
 from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating
@@ -43,8 +47,8 @@ def local_sweeps(problem: Problem, count: int) -> list[float]:
     return walls[1:]
 
 
-def ray_sweeps(problem: BlockProblem, count: int) -> list[tuple[float, float, float]]:
-    """The same, with the seconds of the slowest worker and those spent moving."""
+def ray_sweeps(problem: FolderProblem, count: int) -> list[tuple[float, float, float]]:
+    """The same, with the seconds of the slowest worker and those within requests."""
     engine, inside = problem.engine, [0.0]
     ask = engine.run
 
@@ -75,19 +79,23 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     given = parser.parse_args()
     regularizer = FactoredNNFN(lam=5.0)
-    print("entries rows columns workers sweep_s compute_s moving_s driver_s overhead")
-    with open_ray(cpus=max(given.workers), store_bytes=2 << 30):
+    print("entries rows columns workers sweep_s compute_s moving_s driver_s overhead planned_MB")
+    with open_ray(cpus=max(given.workers), store_bytes=2 << 30), tempfile.TemporaryDirectory() as folder:
         for entries in given.entries:
             data = matrix(int(entries))
             m, n = data.shape
             local = min(local_sweeps(Problem(data, regularizer, given.rank), given.sweeps))
             print(f"{data.nnz} {m} {n} local {local:.3f}", flush=True)
+            sides = {ROWS: parts_of(data.by_row), COLS: parts_of(data.by_col)}
             for workers in given.workers:
-                problem = over_ray(data, regularizer, given.rank, None, workers)
+                engine = RayEngine(sides, workers, 1, folder)
+                plan = engine.prepare(padded_width(given.rank) * data.dtype.itemsize)
+                problem = FolderProblem(Elsewhere(data.shape, data.dtype), regularizer, given.rank, engine=engine)
                 wall, compute, moving = min(ray_sweeps(problem, given.sweeps))
-                problem.engine.close()
+                engine.close()
                 seconds = f"{wall:.3f} {compute:.3f} {moving:.3f} {wall - compute - moving:.3f}"
-                print(f"{data.nnz} {m} {n} {workers} {seconds} {1 - compute / wall:.1%}", flush=True)
+                planned = (plan.bytes["rows"] + plan.bytes["cols"]) / 1e6
+                print(f"{data.nnz} {m} {n} {workers} {seconds} {1 - compute / wall:.1%} {planned:.1f}", flush=True)
 
 
 if __name__ == "__main__":

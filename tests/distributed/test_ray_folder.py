@@ -2,7 +2,10 @@
 
 import os
 import random
+import re
 import signal
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -72,6 +75,37 @@ def test_the_same_bits_though_a_worker_dies(folder, work, few_parts):
     assert set().union(*addresses) <= LOOPBACK
 
 
+def test_only_the_lines_that_are_needed_travel(tmp_path, work, monkeypatch):
+    """Groups of rows that know mostly columns of their own; a worker dies on the way, and the model is written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(parts, "PARTS", 8)
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(400, size=(2, 9000))
+    far = rng.random(9000) < 0.01
+    cells = np.unique(rows * 400 + np.where(far, cols, rows // 50 * 50 + cols % 50))
+    (tmp_path / "data").mkdir()
+    table = pa.table({"u": cells // 400, "i": cells % 400, "v": rng.normal(3, 1, cells.size)})
+    pq.write_table(table, tmp_path / "data" / "0.parquet")
+
+    def kill(progress):
+        if progress.iteration == 2:
+            os.kill(actors()[1], signal.SIGKILL)
+
+    said = []
+    params = {**PARAMS, "report": said.append}
+    near = fit(tmp_path / "data", **params, backend="out-of-core", memory_budget=1)
+    assert not said
+    same(fit(tmp_path / "data", **params, work_folder=work, output=tmp_path / "model", callbacks=[kill]), near)
+    (plan,) = said
+    assert "4 of 4 workers' sides travel as lists" in plan
+    # A line has 8 numbers of 8 bytes; far entries, and a group on the border, name those that others own.
+    moved = [float(word) * 1e6 / 64 for word in re.findall(r"([\d.]+) MB to the", plan)]
+    assert len(moved) == 2
+    assert 0 < max(moved) < far.sum() + 100
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_the_same_bits_though_workers_die_at_any_moment(folder, work, workers):
@@ -119,7 +153,8 @@ def test_the_same_bits_though_tasks_die(folder, work, few_parts, monkeypatch, tm
 
     monkeypatch.setattr(folder_fit, "_on_ray", deadly)
     same(fit(folder, **PARAMS, work_folder=work), alone)
-    assert {path.name.split("-")[0] for path in marks.iterdir()} == {"scan", "spill", "assemble"}
+    numbering = {"sort_table", "merge_range", "cut_range", "number_table", "write_part_ids"}
+    assert {path.name.split("-")[0] for path in marks.iterdir()} == {"scan", "spill", "assemble"} | numbering
 
 
 def test_a_file_that_vanishes_is_named(folder, work, few_parts, monkeypatch):
@@ -188,3 +223,12 @@ def listening():
                 with suppress(OSError):
                     found.add(sockets.get(os.readlink(f"/proc/{pid}/fd/{number}")[8:-1]))
     return found - {None}
+
+
+def test_a_ray_that_was_imported_too_early_is_not_started():
+    """Whether it listens on the loopback, and asks for a token, it has read already."""
+    code = "import ray\nfrom lorank.distributed import open_ray\nwith open_ray():\n    print('started')"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert "InputError: Ray was imported before lorank could close it to others" in done.stderr
+    assert "started" not in done.stdout

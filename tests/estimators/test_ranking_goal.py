@@ -180,3 +180,10 @@ def test_score_follows_unseen_and_lists(clicks, model):
         fitted.score(new)
     predicted = fitted.predict(["a", "new"], ["x", "x"], unseen="bias")
     assert fitted.score(new, unseen="bias") == pytest.approx(-np.sqrt(np.mean((predicted - [1.0, 5.0]) ** 2)))
+
+
+def test_a_sampler_that_is_asked_for_fits_equal_values_as_they_are():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((12, 10)) < 0.3, np.nan, 3.0)
+    model = MatrixCompletion(method="bpmf", random_state=0).fit(X)
+    np.testing.assert_allclose(model.complete(), 3.0, atol=0.05)

@@ -3,13 +3,14 @@
 import sys
 from pathlib import Path
 
-from lorank.experiments.methods import FACTORED_NUCLEAR, MCP, NNFN
+from lorank.experiments.methods import FACTORED_NUCLEAR, MCP, NNFN, PRINTED
 from lorank.experiments.runner import run
 from lorank.experiments.settings import Budget, Dataset, Entry, Suite
 
 BUDGET = Budget(trials=3, cell_seconds=120)
 DATASETS = tuple(Dataset(f"small-{m}", f"m = {m}", "Small", "synthetic", {"m": m, "rank": 2}, (2,)) for m in (60, 80))
-METHODS = (FACTORED_NUCLEAR, NNFN, MCP, Entry("unheard", "unheard", "unheard"))
+PRINTED_MCP = next(entry for entry in PRINTED if entry.like == "mcp")
+METHODS = (FACTORED_NUCLEAR, NNFN, MCP, PRINTED_MCP, Entry("unheard", "unheard", "unheard"))
 SUITE = Suite("synthetic", "Small", "NMSE", ((DATASETS, METHODS),), BUDGET)
 
 if __name__ == "__main__":

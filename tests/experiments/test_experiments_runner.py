@@ -15,6 +15,7 @@ import pytest
 from lorank.errors import InputError
 from lorank.experiments import records
 from lorank.experiments.records import Records
+from lorank.experiments.run_cell import run_cell
 from lorank.experiments.runner import run
 from lorank.experiments.settings import Budget
 
@@ -39,7 +40,7 @@ def finished(tmp_path_factory):
 
 def test_a_record_says_all_that_is_needed(finished):
     rows = records.read(finished)
-    assert len(rows) == 16
+    assert len(rows) == 20
     row = rows["synthetic/small-80/nnfn/1"]
     assert row["status"] == "ok"
     assert row["trials"] == 3
@@ -56,6 +57,18 @@ def test_a_record_says_all_that_is_needed(finished):
     assert {"lorank", "numpy", "numba"} <= set(row["versions"])
     assert row["curve"][-1][1] == pytest.approx(row["error"], rel=1e-5)
     assert all(a[0] <= b[0] for a, b in zip(row["curve"], row["curve"][1:]))
+
+
+def test_a_printed_algorithm_has_the_parameters_of_the_librarys_solver(finished):
+    """Whether it takes them from the record, or has to search for them by itself."""
+    rows = records.read(finished)
+    (cell,) = (cell for cell in SUITE.cells(1, ["mcp-plain"]) if cell.dataset.name == "small-60")
+    alone = run_cell(cell, None)
+    base, printed = (rows[f"synthetic/small-60/{name}/0"] for name in ("mcp", "mcp-plain"))
+    assert printed["parameters"] == alone["parameters"] == base["parameters"]
+    assert printed["trials"] == 3
+    assert printed["iterations"] != base["iterations"]
+    assert printed["error"] == pytest.approx(alone["error"], rel=1e-12)
 
 
 def test_a_method_that_the_catalogue_lacks_is_a_row_with_its_reason(finished):

@@ -262,3 +262,13 @@ def test_clients_that_never_end_are_left(listening):
     assert _all_of(listening, head + b"X: " + b"a" * 100_000) == b""
     assert _all_of(listening, post + b"{").startswith(b"HTTP/1.1 408")
     assert _all_of(listening, head + b"Connection: close\r\n", b"\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_a_wrong_method_is_told_the_right_one_and_null_is_no_number(client):
+    answer = client.get("/v1/predict")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert client.post("/v1/health").headers["allow"] == "GET"
+    for field in ("n", "allow", "min_count", "diversity"):
+        answer = client.post("/v1/recommend", json={"rows": ["u1"], field: None})
+        assert answer.status_code == 400, field
+        assert field in answer.json()["error"]

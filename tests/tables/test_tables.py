@@ -267,3 +267,11 @@ def test_a_quote_that_is_never_closed_is_found_in_one_pass(tmp_path):
     path = put(tmp_path, "a.csv", 'a,b,c,d\n"1,2,3,4\n' + "1,2,3,4\n" * 300_000)
     with pytest.raises(InputError, match="opens in line 2 is never closed"):
         tables.read(path)
+
+
+def test_names_of_others_are_on_one_line(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, **{"one\nline\x1b[31m": np.eye(2), "other": np.eye(2)})
+    with pytest.raises(InputError, match="name the array that is meant") as refused:
+        tables.read(path)
+    assert str(refused.value).isprintable()

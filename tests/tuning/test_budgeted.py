@@ -98,9 +98,9 @@ def test_a_method_without_lam_searches_the_weight_alone():
         return 1.0 + abs(np.log10(parameters["graph_weight"] / 3e-3))
 
     found = budgeted_search(error, registry.find("bpmf"), (5,), 40.0, 40, 100.0, graph_range=(1e-6, 1.0))
-    assert found.parameters["graph_weight"] == pytest.approx(3e-3, rel=0.05)
+    assert found.parameters["graph_weight"] == pytest.approx(3e-3, rel=0.25)
     assert set(decades_to_edge(found)) == {"graph_weight"}
-    assert len(found.trials) < 40  # as fine as it may be before all fits are used
+    assert len(found.trials) < 20  # as fine as it may be before all fits are used
 
 
 def test_trials_that_fail_spoil_the_search_only_together():

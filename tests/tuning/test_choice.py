@@ -9,11 +9,14 @@ from scipy import stats
 import lorank
 from lorank import InputError, MatrixCompletion
 from lorank.datasets import synthetic
-from lorank.observations import observe
+from lorank.observations import Observations, observe
 from lorank.problems import Problem
 from lorank.solvers import BPMF, Stopping, solve
+from lorank.tuning import choice
 from lorank.tuning.choice import Kind, choose, enough, monte_carlo_variance, paired
+from lorank.tuning.held_out import HeldOutJudge
 from lorank.tuning.search import Judgement
+from lorank.tuning.setting import noise_norm
 from lorank.tuning.trial_log import TrialLog
 
 RNG = np.random.default_rng(0)
@@ -27,11 +30,11 @@ def test_the_paired_difference_is_that_of_the_t_test():
     assert paired(losses[:20], others) == paired(losses[:20], others[:20])
 
 
-def kind(name, losses, tuned=True):
+def kind(name, losses, tuned=True, rank=1):
     def judge(candidate):
         return Judgement(math.sqrt(np.mean(losses)), losses=losses)
 
-    return Kind(name, judge, lambda search, best: search.attempt({"candidate": name, "rank": 1}), tuned=tuned)
+    return Kind(name, judge, lambda search, best: search.attempt({"candidate": name, "rank": rank}), tuned=tuned)
 
 
 def chosen(*kinds):
@@ -185,3 +188,64 @@ def test_small_and_odd_data(X):
 
 def test_a_rank_above_the_matrix_is_that_of_the_matrix(ratings):
     assert MatrixCompletion(rank=1000, lam=1.0, random_state=0).fit(ratings[:20]).setting_.rank == 20
+
+
+def test_large_data_is_compared_on_some_rows_and_searched_on_all_in_single_precision(monkeypatch):
+    """Rank 3 and offsets: the answer is as good as by a search on all of the data in double precision."""
+    rng = np.random.default_rng(0)
+    m, n, entries = 200, 100, 8000
+    cells = rng.permutation(m * n)[: 2 * entries]
+    rows, cols = cells // n, cells % n
+    values = 3 + rng.standard_normal(m)[rows] + 0.3 * rng.standard_normal(cells.size)
+    values += np.sum(rng.standard_normal((m, 3))[rows] * rng.standard_normal((n, 3))[cols], axis=1)
+    train, test = (
+        Observations.from_coo(rows[half], cols[half], values[half], (m, n))
+        for half in (slice(0, entries), slice(entries, None))
+    )
+    errors, precisions = [], set()
+    judge = HeldOutJudge.__call__
+
+    def watched(self, candidate):
+        precisions.add(self.parts[0][0].dtype.name)
+        return judge(self, candidate)
+
+    monkeypatch.setattr(HeldOutJudge, "__call__", watched)
+    for large in (choice.LARGE, 3000):
+        monkeypatch.setattr(choice, "LARGE", large)
+        model = MatrixCompletion(effort="fast", random_state=0).fit(train)
+        errors.append(np.sqrt(np.mean((model.predict(test.rows, test.cols) - test.values) ** 2)))
+        assert precisions == {"float64" if large > 3000 else "float32"}
+        assert model.result_.factors.dtype == np.float64
+        precisions.clear()
+    assert any(trial.name.endswith(", all rows") for trial in model.tuning_)
+    assert model.tuning_.chosen.name.endswith(", all rows")
+    assert errors[1] < 1.03 * errors[0]
+
+
+def test_values_that_single_precision_cannot_tell_apart_stay_in_double(monkeypatch):
+    monkeypatch.setattr(choice, "LARGE", 10)
+    rng = np.random.default_rng(0)
+    for values, dtype in ((rng.random((8, 8)), "float32"), (1e6 + rng.random((8, 8)), "float64")):
+        seen = Observations.from_dense(values)
+        assert choice.in_single_precision(((seen, seen),))[0][0].dtype == dtype
+    huge = Observations.from_dense(1e60 * rng.random((8, 8)))
+    assert choice.in_single_precision(((huge, huge),))[0][0].dtype == np.float64
+
+
+def test_a_sampler_must_be_better_than_offsets_alone_by_noise():
+    """Of offsets alone nothing was tuned: they do not look better on the held-out entries than they are."""
+    rng = np.random.default_rng(0)
+    losses = rng.exponential(size=400)
+    slightly = losses - 0.01 + 0.5 * stats.zscore(rng.standard_normal(400))  # by less than its standard error of 0.025
+    sampler = kind("sampler", slightly, tuned=False)
+    assert chosen(kind("NNFN", losses), sampler) == "sampler"
+    assert chosen(kind("offsets", losses, rank=0), sampler) == "offsets"
+    assert chosen(kind("offsets", losses, rank=0), kind("sampler", slightly - 0.05, tuned=False)) == "sampler"
+
+
+def test_the_norm_of_noise_is_its_spectral_norm():
+    rng = np.random.default_rng(0)
+    for m, n, density in ((400, 300, 0.3), (600, 100, 0.5)):
+        noise = np.where(rng.random((m, n)) < density, rng.standard_normal((m, n)), np.nan)
+        expected = np.linalg.norm(np.nan_to_num(noise), 2)
+        assert noise_norm(Observations.from_dense(noise)) == pytest.approx(expected, rel=0.05)

@@ -284,6 +284,7 @@ def _fit_folder(
     """Fit all Parquet files of a folder, on Ray or out of core, and save the model as its name says."""
     from lorank import distributed
     from lorank.estimators.progress import FitProgress
+    from lorank.solvers.checkpoint import remove_checkpoint
     from lorank.tables import parquet
     from lorank.tables import reading as tables
 
@@ -305,6 +306,7 @@ def _fit_folder(
             checkpoint=checkpoint,
             output=output if keep_data else None,
             callbacks=[follow],
+            report=say,
         )
     if interrupted:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
@@ -314,7 +316,7 @@ def _fit_folder(
         model.save(output, shards=output.suffix != distributed.ONE_FILE)
     if not keep_checkpoint:
         for path in states:
-            path.unlink(missing_ok=True)
+            remove_checkpoint(path)
     errors = [error for error in model.result.history.validation if error == error]
     answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
 

@@ -1,10 +1,10 @@
-"""Ray actors that keep blocks of lines, and what happens when one of them dies."""
+"""Ray actors that own parts, what travels between them, and what happens when one of them dies."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,121 +12,254 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank import kernels
-from lorank.distributed.parts import Block, Part, PartFile
+from lorank.distributed.engines import Engine
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.owner import Nodes, Operation, Owner, total
+from lorank.distributed.parts import Part, PartFile
+from lorank.distributed.travel import LostLines, Route, Travel
 from lorank.errors import InputError
+from lorank.kernels import unlocked
+from lorank.linalg.blas import one_blas_thread
 from lorank.linalg.factors import padded_width
 from lorank.types import Array
 
-# One actor may die this often within a half-sweep before the fit is given up: then something kills them by system.
+# One actor may die this often within a half-step before the fit is given up: then something kills them by system.
 DEATHS = 20
 
 
 class _Worker:
-    """An actor that holds the blocks of one worker.
+    """An actor that owns the parts of one worker.
 
-    Lines in Ray's object store are used where they lie, files are mapped.
+    Lines in Ray's object store are used where they lie, files are mapped. While it computes, a second thread gives
+    others the lines that they ask for.
     """
 
-    def __init__(self, sides: dict[str, list[Part]], threads: int) -> None:
-        workers = kernels.Workers(threads)
-        self.blocks = {side: Block([_fetched(part) for part in parts], workers) for side, parts in sides.items()}
+    def __init__(
+        self, sides: dict[str, list[Part]], threads: int, number: int, folder: str | None, budget: float
+    ) -> None:
+        own = {side: [_fetched(part) for part in parts] for side, parts in sides.items()}
+        self.owner = Owner(own, kernels.Workers(threads), None, folder, budget)
+        self.travel = Travel(self.owner, number)
+        self.owner.fetch = self.travel.fetch
 
     def process(self) -> int:
         """The number of this worker's process."""
         return os.getpid()
 
-    def answer(self, side: str, question: str, *args: Any) -> tuple[float, tuple[Array, ...]]:
-        """Seconds of computing, and what `Block` answers."""
-        began = time.perf_counter()
-        answers = getattr(self.blocks[side], question)(*args)
-        return time.perf_counter() - began, answers
+    def about(self, bounds: dict[str, list[tuple[int, int]]], line_bytes: int) -> tuple[str, dict[str, list[int]]]:
+        """The node, and how many lines of the other side's owners each side's parts need."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), self.travel.needs(bounds, line_bytes)
+
+    def run(
+        self, side: str, operation: str, args: tuple[Any, ...], gone: list[str], route: list[Any]
+    ) -> tuple[float, Nodes]:
+        """Seconds of computing, and the sums of `Owner.operation`."""
+        self.owner.forget(gone)
+        return self._timed(lambda: self.owner.sums(side, operation, *args), route)
+
+    def each(self, side: str, operation: Operation, args: tuple[Any, ...]) -> tuple[float, dict[int, Any]]:
+        """Seconds, and what `Owner.each` gives."""
+        return self._timed(lambda: self.owner.each(side, operation, *args), [])
+
+    def regress(self, side: str, drag: Array, *args: Any) -> tuple[float, tuple[Array, Array]]:
+        """Regressions of all lines of a side on a factor that comes along; the lines' factors go back."""
+        return self._timed(lambda: _regressions(self.owner, side, unlocked(drag), *args), [])
+
+    def lines_of(self, factor: FactorShards, positions: Array | None) -> Array:
+        """Lines that this worker owns, for others."""
+        return self.owner.lines_of(factor, positions)
+
+    def _timed(self, function: Callable[[], Any], route: list[Any]) -> tuple[float, Any]:
+        import ray
+
+        with one_blas_thread():
+            self.travel.route = ray.get(route[0]) if route else None
+            began, self.travel.waiting = time.perf_counter(), 0.0
+            answer = function()
+            self.travel.route = None
+            return time.perf_counter() - began - self.travel.waiting, answer
 
 
-class RayEngine:
-    """The engine whose lines are held by Ray actors.
+class RayEngine(Engine):
+    """The engine whose parts and shards are owned by Ray actors.
 
-    Every question goes to all workers at once: large arrays travel once, through the object store. A worker that dies
-    is started again with its parts from where they came from, and asked again: factors are on the driver and in the
-    store, so nothing else is lost, and the answer is the same bits.
+    Every request goes to all of them at once. A worker that dies is started again with its parts from where they came
+    from, and asked again: the shards of the last half-step are in files, others are made again from them, so that the
+    answer is the same bits.
     """
 
-    def __init__(self, sides: Mapping[str, Sequence[Part]], workers: int, threads: int = 1) -> None:
-        self.workers, self.threads = workers, threads
+    def __init__(
+        self,
+        sides: Mapping[str, Sequence[Part]],
+        workers: int,
+        threads: int = 1,
+        folder: str | None = None,
+        budget: float = np.inf,
+    ) -> None:
+        super().__init__(sides)
+        self.workers, self.threads, self.folder, self.budget = workers, threads, folder, budget
         self.deaths = 0
-        # Seconds of the slowest worker, summed over the questions: what remains of the wall time is overhead.
+        # Seconds of the slowest worker, summed over the requests: what remains of the wall time is overhead.
         self.computing = 0.0
-        self._runs = {side: _runs(parts, workers) for side, parts in sides.items()}
+        runs = {side: _runs(parts, workers) for side, parts in sides.items() if side != "held out"}
+        if "held out" in sides:
+            # With the rows whose entries they are.
+            owned = [{part.number for part in run} for run in runs["rows"]]
+            runs["held out"] = [[part for part in sides["held out"] if part.number in own] for own in owned]
+        self._runs = runs
         self._own = [
-            {side: [_stored(part) for part in runs[number]] for side, runs in self._runs.items()}
-            for number in range(workers)
+            {side: [_stored(part) for part in run[number]] for side, run in runs.items()} for number in range(workers)
         ]
+        self._told = [0] * workers
+        self._gone: list[str] = []
         self._actors = [self._start(number) for number in range(workers)]
+        self._routes: dict[str, Any] = {}
+        self.plan: Route | None = None
 
-    def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
+    def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
+        import ray
+
+        self._gone += self._take_forgotten()
+        common = ray.put(args)
+
+        def ask(number: int) -> Any:
+            told, self._told[number] = self._told[number], len(self._gone)
+            route = [] if other is None else [self._route(other)]
+            return self._actors[number].run.remote(side, operation, common, self._gone[told:], route)
+
+        answers = self._everywhere(side, ask)
+        self._routes = {}
+        nodes: Nodes = {}
+        for own in answers.values():
+            nodes |= own
+        return total(nodes)
+
+    def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
+        answers = self._everywhere(side, lambda number: self._actors[number].each.remote(side, operation, args))
+        found = {number: answer for own in answers.values() for number, answer in own.items()}
+        return [found[number] for number in sorted(found)]
+
+    def regress(
+        self, side: str, right: Array, k: int, biased: bool, offset: float, ridge: Array, drag: Array
+    ) -> tuple[Array, Array]:
+        """Factors (padded) and losses of all lines of a side, given the other factor: for factors that are here."""
+        import ray
+
+        runs, there = self._runs[side], ray.put(right)
+        spans = [slice(run[0].lo, run[-1].hi) if run else slice(0, 0) for run in runs]
+        pulls = [ray.put(drag[span]) if drag.size else drag for span in spans]
+        answers = self._everywhere(
+            side,
+            lambda number: self._actors[number].regress.remote(side, pulls[number], there, k, biased, offset, ridge),
+        )
+        lines = max(span.stop for span in spans)
+        left, loss = np.empty((lines, right.shape[1]), right.dtype), np.empty(lines)
+        for number, own in answers.items():
+            left[spans[number]], loss[spans[number]] = own
+        return left, loss
+
+    def prepare(self, line_bytes: int) -> Route:
+        """Ask every worker what it needs of the others, and decide what travels."""
+        bounds = {side: [_bounds(run) for run in runs] for side, runs in self._runs.items()}
+        found = self._everywhere(
+            "rows", lambda number: self._actors[number].about.remote(bounds, line_bytes), every=True
+        )
+        self.plan = Route.of({number: found[number] for number in sorted(found)}, bounds, line_bytes)
+        return self.plan
+
+    def _route(self, other: FactorShards) -> Any:
+        """Who owns what, and the shards that all workers take whole, which then travel once to each node."""
+        import ray
+
+        if other.name not in self._routes:
+            whole = self.plan.whole[other.side] if self.plan is not None else [True] * self.workers
+            published = [
+                self._actors[number].lines_of.remote(other, None) if publish and run else None
+                for number, (publish, run) in enumerate(zip(whole, self._runs[other.side]))
+            ]
+            bounds = [_bounds(run) for run in self._runs[other.side]]
+            self._routes[other.name] = ray.put((self._actors, published, bounds))
+        return self._routes[other.name]
+
+    def _everywhere(self, side: str, ask: Callable[[int], Any], every: bool = False) -> dict[int, Any]:
+        """Answers of all workers that have parts of a side, by number; a worker that dies is replaced and asked again.
+
+        So is one that waited for lines of a worker that died.
+        """
         import ray
         from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError, RayTaskError
 
-        runs = self._runs[side]
-        total = max(run[-1].hi for run in runs if run)
-        common = [ray.put(arg) if isinstance(arg, np.ndarray) and arg.nbytes > 1 << 16 else arg for arg in shared]
-        asked = {
-            number: ([] if sliced is None else [ray.put(sliced[run[0].lo : run[-1].hi])]) + common
-            for number, run in enumerate(runs)
-            if run
-        }
-        waiting = {self._ask(number, side, question, args): number for number, args in asked.items()}
-        whole: tuple[Array, ...] | None = None
+        numbers = [number for number in range(self.workers) if every or self._runs[side][number]]
+        waiting = {self._asked(number, ask): (number, self._actors[number]) for number in numbers}
+        answers: dict[int, Any] = {}
         slowest, deaths = 0.0, 0
         while waiting:
             (ready,), _ = ray.wait(list(waiting), num_returns=1)
-            number = waiting.pop(ready)
+            number, actor = waiting.pop(ready)
             try:
-                seconds, answers = ray.get(ready)
-            except (RayActorError, ObjectLostError, OwnerDiedError):
-                deaths += 1
-                if deaths > DEATHS:
-                    raise InputError(
-                        f"Worker {number} died {DEATHS} times in one step; look for what kills it, such as a lack of "
-                        "memory."
-                    ) from None
-                self._replace(number)
-                waiting[self._ask(number, side, question, asked[number])] = number
-                continue
+                answer = ray.get(ready)
             except RayTaskError as error:
-                raise (error.cause if isinstance(error.cause, InputError) else error) from None
-            slowest = max(slowest, seconds)
-            if whole is None:
-                whole = tuple(np.empty((total, *part.shape[1:]), part.dtype) for part in answers)
-            span = slice(runs[number][0].lo, runs[number][-1].hi)
-            for target, part in zip(whole, answers):
-                target[span] = part
+                if not isinstance(error.cause, LostLines):
+                    raise (error.cause if isinstance(error.cause, InputError) else error) from None
+                dead = self._silent()
+            except (RayActorError, ObjectLostError, OwnerDiedError):
+                dead = [number] if self._actors[number] is actor else []
+            else:
+                seconds, answers[number] = answer if not every else (0.0, answer)
+                slowest = max(slowest, seconds)
+                continue
+            deaths += 1
+            if deaths > DEATHS:
+                raise InputError(
+                    f"Worker {number} died {DEATHS} times in one step; look for what kills it, such as a lack of "
+                    "memory."
+                )
+            self._replace(dead)
+            waiting[self._asked(number, ask)] = number, self._actors[number]
         self.deaths += deaths
         self.computing += slowest
-        assert whole is not None
-        return whole
+        return answers
 
-    def _ask(self, number: int, side: str, question: str, args: list[Any]) -> Any:
+    def _asked(self, number: int, ask: Callable[[int], Any]) -> Any:
         from ray.exceptions import RayActorError
 
         try:
-            return self._actors[number].answer.remote(side, question, *args)
+            return ask(number)
         except RayActorError:
-            self._replace(number)
-            return self._actors[number].answer.remote(side, question, *args)
+            self._replace([number])
+            return ask(number)
 
-    def _replace(self, number: int) -> None:
+    def _silent(self) -> list[int]:
+        """The workers that do not answer."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        silent = []
+        for number, actor in enumerate(self._actors):
+            try:
+                ray.get(actor.process.remote())
+            except RayActorError:
+                silent.append(number)
+        return silent
+
+    def _replace(self, numbers: Sequence[int]) -> None:
+        """Start workers anew, with the parts of those that died."""
         import ray
 
-        ray.kill(self._actors[number])  # it may be only out of reach, and would keep its CPUs
-        self._actors[number] = self._start(number)
+        self._routes = {}
+        for number in numbers:
+            ray.kill(self._actors[number])  # it may be only out of reach, and would keep its CPUs
+            self._actors[number] = self._start(number)
 
     def _start(self, number: int) -> Any:
         import ray
 
         worker: Any = ray.remote(_Worker)
-        # Over the nodes, so that each brings its memory.
-        options = {"num_cpus": self.threads, "scheduling_strategy": "SPREAD"}
-        return worker.options(**options).remote(self._own[number], self.threads)
+        # Over the nodes, so that each brings its memory; a second thread gives lines to others.
+        options = {"num_cpus": self.threads, "scheduling_strategy": "SPREAD", "max_concurrency": 2}
+        return worker.options(**options).remote(self._own[number], self.threads, number, self.folder, self.budget)
 
     def close(self) -> None:
         """End the actors and let go of their data."""
@@ -135,6 +268,21 @@ class RayEngine:
         for actor in self._actors:
             ray.kill(actor)
         self._actors, self._own = [], []
+
+
+def _regressions(
+    owner: Owner, side: str, drag: Array, right: Array, k: int, biased: bool, offset: float, ridge: Array
+) -> tuple[Array, Array]:
+    """Padded factor and loss of each line of a side."""
+    right, parts = unlocked(right), list(owner.sides[side].values())
+    count = parts[-1].hi - parts[0].lo
+    out, loss = np.empty((count, right.shape[1]), right.dtype), np.empty(count)
+    for part in parts:
+        span = slice(part.lo - parts[0].lo, part.hi - parts[0].lo)
+        own = np.ascontiguousarray(drag[span]) if drag.size else drag
+        found = kernels.solve_lines(*part.lines().arrays, right, k, biased, offset, ridge, own, owner.workers)
+        out[span], loss[span] = found
+    return out, loss
 
 
 def check_cluster(
@@ -158,7 +306,7 @@ def check_cluster(
 
 
 def memory_estimate(shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int) -> float:
-    """Bytes over all processes: the data by rows and by columns, one factor at each worker, five pairs at the driver
+    """Bytes over all processes: the data by rows and by columns, one factor at each worker, five pairs in shards
     (now, before, extrapolated, next, and one on its way), and 150 MB for every process."""
     item = np.dtype(dtype).itemsize
     data = 2.0 * nnz * (item + (4 if max(shape, default=0) < 2**31 else 8))
@@ -172,6 +320,11 @@ def _runs(parts: Sequence[Part], workers: int) -> list[list[Part]]:
     middle = np.cumsum(weights) - weights / 2
     owner = np.minimum((middle / weights.sum() * workers).astype(int), workers - 1)
     return [[part for part, who in zip(parts, owner) if who == number] for number in range(workers)]
+
+
+def _bounds(run: Sequence[Part]) -> tuple[int, int]:
+    """The first line of a run of parts, and the one after its last."""
+    return (run[0].lo, run[-1].hi) if run else (0, 0)
 
 
 def _stored(part: Part) -> Part:

@@ -29,6 +29,8 @@ LONGEST_PARENT = 16
 LOOPBACK = "127.0.0.1"
 # The first release of Ray that can ask for a token.
 OLDEST = (2, 52)
+# What Ray reads when it is imported: whether it listens at all addresses, and whether it asks for a token.
+SETTINGS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE"}
 # The file by which a process claims a temporary folder, and how long a folder without it is left alone.
 LOCK, DAY = ".lock", 86400.0
 
@@ -47,7 +49,8 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
     store_bytes : int
         Size of its object store.
     """
-    if "ray" not in sys.modules and address is None:
+    late = "ray" in sys.modules and not os.environ.keys() >= SETTINGS
+    if address is None and not late:
         _prepare_environment()
     try:
         import ray
@@ -68,11 +71,16 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
         finally:
             ray.shutdown()
         return
+    if late:
+        raise InputError(
+            "Ray was imported before lorank could close it to others, by settings that Ray reads when it is imported; "
+            "start it yourself by ray.init(), or fit before you import ray."
+        )
     _check_version(ray.__version__)
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
-    with temporary_folder("lorank-ray", parent) as folder, _on_loopback():
+    with temporary_folder("lorank-ray", parent) as folder:
         try:
             ray.init(
                 address="local",
@@ -139,25 +147,9 @@ def _prepare_environment() -> None:
 
 
 @contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Ray listens on the loopback for the time of the block, also if it was imported before the environment said so.
-
-    There is no public switch for that. Whether it worked is looked up (`check_listeners`).
-    """
-    from ray._private import ray_constants
-
-    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
-
-
-@contextmanager
 def temporary_folder(kind: str, parent: str | Path | None = None) -> Iterator[Path]:
     """A new temporary folder, which nobody else may look into, claimed by a lock for the time of the block."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent)).absolute()
     held = try_claim(folder / LOCK)
     try:
         yield folder

@@ -14,11 +14,15 @@ import numpy as np
 from lorank import registry
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
+from lorank.distributed.engines import Engine, LocalEngine
+from lorank.distributed.exporting import export
 from lorank.distributed.nodes import check_nodes
+from lorank.distributed.numbering import read_ids
+from lorank.distributed.owner import shards_of
 from lorank.distributed.parts import Part, seen_lines
 from lorank.distributed.path import automatic_weights, fit_path
 from lorank.distributed.prepare import Prepared, prepare
-from lorank.distributed.problem import HELD_OUT, ROWS, Engine, FolderProblem, LocalEngine
+from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
 from lorank.files import refuse, url_of
@@ -60,6 +64,8 @@ def fit(
     checkpoint: str | Path | None = None,
     output: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
+    memory_budget: float | None = None,
+    report: Callable[[str], Any] | None = None,
 ) -> Model:
     """Fit all entries of a folder of Parquet files; the Model that comes back does not hold the entries.
 
@@ -80,7 +86,11 @@ def fit(
         share. Removed at the end.
     checkpoint : path; a fit that was cut off goes on from its last sweep there and ends as if it had not been
     output : path; the model is saved there with what was seen, so that `recommend` can leave that out: as one file if
-        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C, and not if the fit diverged.
+        the name ends in .lorank, or else as a folder of shards. Not after Ctrl-C, and not if the fit diverged. With a
+        folder of shards the model that comes back reads from there; otherwise its factors and ids are in memory.
+    memory_budget : bytes of the other factor's lines that a worker holds at a time; at least those that one part of its
+        own lines needs. Under a small budget lines travel several times. None holds all that are needed.
+    report : function of a text, called before the fit with what will travel in a sweep, in bytes and seconds
     """
     chosen = registry.find(method)
     check_distributable(chosen)
@@ -115,10 +125,12 @@ def fit(
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
             if on_ray:
                 check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
-            with _engine(prepared, on_ray, workers, threads) as engine:
-                frame = Lines(np.zeros(m + 1, np.int64), np.empty(0, np.int32), np.empty(0, dtype))
-                nothing = Observations(prepared.shape, frame, prepared.row_ids, prepared.col_ids)
-
+            with _engine(prepared, on_ray, workers, threads, own, memory_budget or np.inf) as engine:
+                if isinstance(engine, RayEngine):
+                    plan = engine.prepare(padded_width(rank) * np.dtype(dtype).itemsize)
+                    if report is not None:
+                        report(plan.describe(entries, rank, workers * threads))
+                nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
                 plain = FolderProblem(nothing, None, rank, engine=engine)
                 ridges = plain.offsets().ridges if biases else None
 
@@ -129,7 +141,11 @@ def fit(
                 about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
                 about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
                 about |= {"seed": seed, "dtype": dtype}
-                saved = None if checkpoint is None else Checkpoint(Path(checkpoint), about, seconds=5.0)
+                saved = (
+                    None
+                    if checkpoint is None
+                    else Checkpoint(Path(checkpoint), about, seconds=5.0, load_shards=engine.load_shards)
+                )
                 fitted = fit_path(
                     problem,
                     automatic_weights(plain) if automatic else weights,
@@ -140,36 +156,44 @@ def fit(
                     saved,
                     seed,
                 )
-                mean, known = plain.mean, sum(part.entries for part in prepared.sides[ROWS])
-        best = fitted.parameters["lam"]
-        limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
-        model = Model(
-            result=fitted.result,
-            setting=Setting(best, rank, theta, biases, ridges=ridges),
-            params={
-                "method": method,
-                "rank": rank,
-                "lam": best,
-                "theta": theta,
-                "biases": biases,
-                **limits,
-            },
-            row_ids=prepared.row_ids,
-            col_ids=prepared.col_ids,
-            entries=known,
-            mean=mean,
-            columns=columns,
-        )
-        if output is not None and fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED):
-            save(model, output, prepared.sides)
+                limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
+                chosen_setting = Setting(fitted.parameters["lam"], rank, theta, biases, ridges=ridges)
+                params = {"method": method, "rank": rank, "lam": chosen_setting.lam, "theta": theta, "biases": biases}
+                model = Model(
+                    result=fitted.result,
+                    setting=chosen_setting,
+                    params={**params, **limits},
+                    entries=sum(part.entries for part in prepared.sides[ROWS]),
+                    mean=plain.mean,
+                    columns=columns,
+                    sigma=plain.singular_values(fitted.result.factors),
+                )
+                whole = fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED)
+                return _placed(engine, model, prepared, own, output if whole else None)
+
+
+def _placed(engine: Engine, model: Model, prepared: Prepared, work: Path, output: str | Path | None) -> Model:
+    """Save a model that is still with the engine, if it is to be saved; the model as it is given back.
+
+    Its factors and ids are read from the folder of shards that was written; if there is none, they are in memory.
+    """
+    result, ids = model.result, prepared.ids
+    if output is not None and Path(output).suffix != ONE_FILE:
+        export(engine, model, result.factors, ids, work / "model", output)
+        there = shards.read(output)
+        result = replace(result, factors=there.factors)
+        return replace(model, result=result, row_ids=there.row_ids, col_ids=there.col_ids)
+    sides: Any = result.factors.left, result.factors.right
+    left, right = (np.concatenate(engine.each(side.side, shards_of, side)) for side in sides)
+    result = replace(result, factors=replace(result.factors, left=left, right=right))
+    model = replace(model, result=result, row_ids=read_ids(ids[ROWS]), col_ids=read_ids(ids[COLS]))
+    if output is not None:
+        _save_one_file(model, output, prepared.sides)
     return model
 
 
-def save(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
-    """Save a model with the blocks that it was fitted on: one file if the name ends in .lorank, or else shards."""
-    if Path(path).suffix != ONE_FILE:
-        shards.write(model, path, seen=lambda: seen_lines(sides[ROWS], sides.get(HELD_OUT)))
-        return
+def _save_one_file(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
+    """Save a model with the blocks that it was fitted on, as one file."""
     size = model.entries * (model.factors.dtype.itemsize + 4)
     check_memory(3 * size, f"{model.entries} entries in one file", "save a folder of shards instead")
     pieces = [piece for _, _, piece in seen_lines(sides[ROWS], sides.get(HELD_OUT))]
@@ -191,12 +215,14 @@ def _check_disk(folder: Path, entries: int, dtype: str) -> None:
 
 
 @contextmanager
-def _engine(prepared: Prepared, on_ray: bool, workers: int, threads: int) -> Iterator[Engine]:
+def _engine(
+    prepared: Prepared, on_ray: bool, workers: int, threads: int, folder: Path, budget: float
+) -> Iterator[Engine]:
     engine: Engine
     if on_ray:
-        engine = RayEngine(prepared.sides, workers, threads)
+        engine = RayEngine(prepared.sides, workers, threads, str(folder), budget)
     else:
-        engine = LocalEngine(prepared.sides, workers * threads)
+        engine = LocalEngine(prepared.sides, workers * threads, budget)
     try:
         yield engine
     finally:

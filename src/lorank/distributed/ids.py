@@ -1,11 +1,10 @@
-"""Ids of rows and columns: counted file by file, numbered over all files, and looked up.
+"""Ids of rows and columns: counted file by file, and looked up.
 
 Integers that lie close together are counted and looked up in arrays; others, and text, by Arrow's hash tables.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import pyarrow.feather as feather
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.files import replacing
-from lorank.observations.identifiers import text_array
 from lorank.types import Array
 
 # An array over all integers between the smallest and the largest id may have this many numbers for each id, and so many
@@ -98,28 +96,6 @@ def _room(ids: int) -> int:
     return max(SPREAD * ids, SMALL)
 
 
-def number_ids(folder: Path, side: str, files: int) -> tuple[pa.Array, Array]:
-    """The sorted ids of all files, and the entries of each; with the position of each file's ids among them."""
-    paths = [path for number in range(files) if os.path.exists(path := id_file(folder, side, number))]
-    ids: Any = None
-    for path in paths:
-        new = _one(feather.read_table(path)["id"])
-        if ids is not None and new.type != ids.type:
-            raise InputError(f"The {side} have ids of different types in different files: {ids.type} and {new.type}.")
-        ids = new if ids is None else _one(pc.unique(pa.chunked_array([ids, new])))
-    if ids is None:
-        return pa.array([]), np.zeros(0, np.int64)
-    ids = ids.take(pc.sort_indices(ids))
-    counts = np.zeros(len(ids), np.int64)
-    for path in paths:
-        table = feather.read_table(path)
-        position = _look_up(_one(table["id"]), ids)
-        counts[position] += table["count"].to_numpy()
-        write_table(pa.table({"id": table["id"], "position": position}), path)
-    write_table(pa.table({"id": ids}), id_file(folder, side, -1))
-    return ids, counts
-
-
 class Positions:
     """Where the ids of one file stand among all ids, and in which part."""
 
@@ -147,8 +123,8 @@ class Positions:
 
 
 def id_file(folder: str | Path, side: str, number: int) -> str:
-    """Where the ids of one side and one file are kept; of all files, if the number is -1."""
-    return f"{folder}/ids-{side}-{'all' if number < 0 else number}.feather"
+    """Where the ids of one side and one file are kept."""
+    return f"{folder}/ids-{side}-{number}.feather"
 
 
 def write_table(table: pa.Table, path: str) -> None:
@@ -165,10 +141,3 @@ def _look_up(ids: pa.Array, known: pa.Array) -> Array:
 def _one(column: Any) -> pa.Array:
     """A chunked column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def as_array(ids: pa.Array) -> Array:
-    """Ids as a numpy array: integers, dates, or text."""
-    values = ids.to_numpy(zero_copy_only=False)
-    text = values.dtype == object and pa.types.is_large_string(ids.type)
-    return text_array(values.tolist()) if text else values

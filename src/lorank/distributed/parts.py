@@ -1,4 +1,4 @@
-"""Parts: runs of lines, in memory or in a file, and the arithmetic on them.
+"""Parts: runs of lines, in memory or in a file.
 
 The lines of either side are cut into parts once, by the data alone; workers take runs of parts. What a line gives does
 not depend on the part or worker it is in, so the number of workers changes no bit.
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lorank import kernels
 from lorank.errors import InputError
 from lorank.files import replacing
 from lorank.kernels import checksum, unlocked
-from lorank.linalg import Factors
 from lorank.observations import Lines
 from lorank.types import Array
 
@@ -32,7 +30,11 @@ LINE_WEIGHT = 8
 
 @dataclass(frozen=True)
 class PartFile:
-    """Lines in a file: pointers, values, weights if there are any, indices, one after the other; and their checksum."""
+    """Lines in a file: pointers, values, weights if there are any, indices, one after the other; and their checksum.
+
+    Where the lines mention less than half of the other side's, the list of those (`needed` of them, ascending) follows
+    the indices, which are then positions in it: whoever has the factors of that list needs no others.
+    """
 
     path: str
     lines: int
@@ -41,24 +43,33 @@ class PartFile:
     value_type: str
     checksum: int
     weighted: bool = False
+    needed: int = 0
 
     @classmethod
-    def write(cls, path: Path, lines: Lines) -> PartFile:
-        """Write whole or not at all, so that a task that is killed and done again leaves nothing half."""
+    def write(cls, path: Path, lines: Lines, width: int = 0) -> PartFile:
+        """Write whole or not at all, so that a task that is killed and done again leaves nothing half.
+
+        `width` is the number of lines of the other side; without it there is no list of those that are needed.
+        """
+        indices, listed = _renumbered(lines.indices, width)
         weights = () if lines.weights is None else (lines.weights,)
-        arrays = [np.ascontiguousarray(array).data for array in (lines.pointers, lines.values, *weights, lines.indices)]
+        arrays = (lines.pointers, lines.values, *weights, indices, listed)
         with replacing(path, sync=False) as beside:
             with open(beside, "wb") as file:
-                file.writelines(arrays)
+                file.writelines([np.ascontiguousarray(array).data for array in arrays])
             found = checksum(unlocked(np.memmap(beside, np.uint8, "r")))
         count, entries = lines.pointers.size - 1, lines.values.size
         kinds = lines.indices.dtype.str, lines.values.dtype.str
-        return cls(str(path), count, entries, *kinds, found, bool(weights))
+        return cls(str(path), count, entries, *kinds, found, bool(weights), listed.size)
 
     def read(self) -> Lines:
         """The lines, memory-mapped. The checksum is looked at each time: compiled code trusts what it reads here."""
+        return self.read_all()[0]
+
+    def read_all(self) -> tuple[Lines, Array | None]:
+        """The lines, and the list that their indices are positions in; None if they are those of the other side."""
         numbers = [(self.entries, self.value_type)] * (1 + self.weighted)
-        sizes = [(self.lines + 1, "<i8"), *numbers, (self.entries, self.index_type)]
+        sizes = [(self.lines + 1, "<i8"), *numbers, (self.entries, self.index_type), (self.needed, self.index_type)]
         expected = sum(size * np.dtype(kind).itemsize for size, kind in sizes)
         try:
             whole = np.memmap(self.path, np.uint8, "r")
@@ -71,14 +82,33 @@ class PartFile:
             length = size * np.dtype(kind).itemsize
             arrays.append(unlocked(whole[at : at + length].view(kind)))
             at += length
-        pointers, values, *weights, indices = arrays
-        return Lines(pointers, indices, values, *weights)
+        pointers, values, *weights, indices, listed = arrays
+        return Lines(pointers, indices, values, *weights), listed if self.needed else None
+
+
+def _renumbered(indices: Array, width: int) -> tuple[Array, Array]:
+    """Indices as positions in the list of the distinct ones, and that list; it is empty where it would be long."""
+    nothing = indices[:0]
+    if not width or not indices.size:
+        return indices, nothing
+    if width > 8 * indices.size:
+        listed, numbered = np.unique(indices, return_inverse=True)
+        return numbered.reshape(-1).astype(indices.dtype), listed
+    mentioned = np.zeros(width, bool)
+    mentioned[indices] = True
+    listed = np.flatnonzero(mentioned).astype(indices.dtype)
+    if 2 * listed.size > width:
+        return indices, nothing
+    places = np.empty(width, indices.dtype)
+    places[listed] = np.arange(listed.size, dtype=indices.dtype)
+    return places[indices], listed
 
 
 @dataclass(frozen=True)
 class Part:
     """Lines lo..hi of one side; `source` is where they are: Lines, a PartFile, or a Ray object of Lines."""
 
+    number: int
     lo: int
     hi: int
     entries: int
@@ -86,17 +116,30 @@ class Part:
 
     def lines(self) -> Lines:
         """The lines where they lie, in memory or in a file."""
+        return self.lines_and_needed()[0]
+
+    def lines_and_needed(self) -> tuple[Lines, Array | None]:
+        """The same, and the list of the other side's lines that the indices are positions in, if there is one."""
         if isinstance(self.source, PartFile):
-            return self.source.read()
+            return self.source.read_all()
         pointers, indices, values, *weights = (unlocked(array) for array in self.source.arrays if array is not None)
-        return Lines(pointers, indices, values, *weights)
+        return Lines(pointers, indices, values, *weights), None
+
+    def complete_lines(self) -> Lines:
+        """The lines with the positions of their entries on the other side."""
+        lines, needed = self.lines_and_needed()
+        return lines if needed is None else replace(lines, indices=needed[lines.indices])
+
+
+def part_count(entries: int) -> int:
+    """How many parts so many entries are cut into, about."""
+    return max(PARTS, -(-entries // PART_ENTRIES))
 
 
 def cut(counts: Array) -> Array:
     """Ends of parts of equal weight, from 0 to the number of lines, given the number of entries in each line."""
     work = np.concatenate([[0], np.cumsum(counts + LINE_WEIGHT)])
-    parts = max(PARTS, -(-int(counts.sum()) // PART_ENTRIES))
-    inner = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)[1:-1])
+    inner = np.searchsorted(work, np.linspace(0, work[-1], part_count(int(counts.sum())) + 1)[1:-1])
     return np.unique(np.concatenate([[0], inner, [counts.size]])).astype(np.int64)
 
 
@@ -104,12 +147,12 @@ def parts_of(lines: Lines) -> list[Part]:
     """Lines in memory, cut into parts; nothing is copied but the pointers."""
     ends = cut(np.diff(lines.pointers)).tolist()
     parts = []
-    for lo, hi in pairwise(ends):
+    for number, (lo, hi) in enumerate(pairwise(ends)):
         inside = slice(int(lines.pointers[lo]), int(lines.pointers[hi]))
         weights = None if lines.weights is None else lines.weights[inside]
         pointers = lines.pointers[lo : hi + 1] - lines.pointers[lo]
         own = Lines(pointers, lines.indices[inside], lines.values[inside], weights)
-        parts.append(Part(lo, hi, inside.stop - inside.start, own))
+        parts.append(Part(number, lo, hi, inside.stop - inside.start, own))
     return parts
 
 
@@ -117,7 +160,8 @@ def seen_lines(parts: Sequence[Part], held_out: Sequence[Part] | None) -> Iterat
     """Rows lo..hi with all of their entries, those that were held out among them: both are cut alike."""
     others: Sequence[Part | None] = held_out or [None] * len(parts)
     for part, other in zip(parts, others):
-        yield part.lo, part.hi, part.lines() if other is None else _merged(part.lines(), other.lines())
+        own = part.complete_lines()
+        yield part.lo, part.hi, own if other is None else _merged(own, other.complete_lines())
 
 
 def _merged(one: Lines, other: Lines) -> Lines:
@@ -129,77 +173,7 @@ def _merged(one: Lines, other: Lines) -> Lines:
     return Lines(one.pointers + other.pointers, cols[order], np.append(one.values, other.values)[order], weights)
 
 
-class Block:
-    """A run of parts of one side, and what is asked of them: each answer is by line, in the order of the lines.
-
-    Mapped parts are used one after the other, and the next is announced to the system: pages are read in sequence, once
-    a half-sweep, and those behind may be dropped at any time.
-    """
-
-    def __init__(self, parts: Sequence[Part], workers: kernels.Workers) -> None:
-        self.parts, self.workers = list(parts), workers
-
-    def solve(
-        self, right: Array, k: int, biased: bool, offset: float, ridge: Array, drag: Array
-    ) -> tuple[Array, Array]:
-        """Padded factor and loss of each line."""
-        right, drag = unlocked(right), unlocked(drag)
-        count = self.parts[-1].hi - self.parts[0].lo if self.parts else 0
-        out, loss = np.empty((count, right.shape[1]), right.dtype), np.empty(count)
-        for span, lines in self._each():
-            own = np.ascontiguousarray(drag[span]) if drag.size else drag
-            found = kernels.solve_lines(*lines.arrays, right, k, biased, offset, ridge, own, self.workers)
-            out[span], loss[span] = found
-        return out, loss
-
-    def pulled(
-        self, drag: Array, right: Array, k: int, biased: bool, offset: float, ridge: Array
-    ) -> tuple[Array, Array]:
-        """The same with a pull on each line."""
-        return self.solve(right, k, biased, offset, ridge, drag)
-
-    def counts(self) -> tuple[Array]:
-        """Entries of each line; what they weigh together, where there are weights."""
-        return (self._by_line(lambda span, lines: lines.totals()),)
-
-    def residual_sums(self, other: Array) -> tuple[Array, Array]:
-        """Sum and sum of squares of v_ij - other_j over each line."""
-        other = unlocked(other)
-        count = self.parts[-1].hi - self.parts[0].lo if self.parts else 0
-        sums, squares = np.empty(count), np.empty(count)
-        for span, lines in self._each():
-            args = (*lines.arrays, other, sums[span], squares[span])
-            self.workers.run(kernels.line_sums, lines.pointers, *args, work_per_entry=4)
-        return sums, squares
-
-    def distances(self, offset: float) -> tuple[Array, Array]:
-        """Sums over each line of (value - offset) and of its absolute value, weighted."""
-        signed = self._by_line(lambda span, lines: _line_sums(lines, lines.values - offset))
-        return signed, self._by_line(lambda span, lines: _line_sums(lines, np.abs(lines.values - offset)))
-
-    def squared_errors(self, left: Array, right: Array, k: int, biased: bool, offset: float) -> tuple[Array]:
-        """Weighted sum over each line of (X_ij - O_ij)^2; left holds the factors of these lines only."""
-        factors = Factors(unlocked(left), unlocked(right), k, biased, offset)
-
-        def errors(span: slice, lines: Lines) -> Array:
-            own = Factors(np.ascontiguousarray(factors.left[span]), factors.right, k, biased, offset)
-            residual = own.predict(lines.expanded, lines.indices, self.workers) - lines.values
-            return _line_sums(lines, residual.astype(np.float64) ** 2)
-
-        return (self._by_line(errors),)
-
-    def _by_line(self, function: Any) -> Array:
-        answers = [function(span, lines) for span, lines in self._each()]
-        return np.concatenate(answers) if answers else np.zeros(0)
-
-    def _each(self) -> Iterator[tuple[slice, Lines]]:
-        for number, part in enumerate(self.parts):
-            if number + 1 < len(self.parts):
-                _announce(self.parts[number + 1].source)
-            yield slice(part.lo - self.parts[0].lo, part.hi - self.parts[0].lo), part.lines()
-
-
-def _line_sums(lines: Lines, numbers: Array) -> Array:
+def line_sums(lines: Lines, numbers: Array) -> Array:
     """Sum of each line's numbers, weighted, in float64, always in the same order."""
     if lines.weights is not None:
         numbers = lines.weights * numbers
@@ -210,7 +184,8 @@ def _line_sums(lines: Lines, numbers: Array) -> Array:
     return sums
 
 
-def _announce(source: Any) -> None:
+def announce(source: Any) -> None:
+    """Ask the system to read a mapped part ahead."""
     if isinstance(source, PartFile) and hasattr(os, "posix_fadvise") and os.path.exists(source.path):
         with open(source.path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)

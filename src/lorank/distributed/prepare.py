@@ -1,7 +1,8 @@
-"""From Parquet files to parts on disk, in three passes; no process ever holds more than a batch, a part, or the ids.
+"""From Parquet files to parts on disk, in three passes; no process ever holds more than a batch, a part, or the ids
+of a file.
 
-1. `scan`, a task for each file: its distinct ids and how often each occurs. The driver merges them into the sorted ids
-   and cuts both sides into parts.
+1. `scan`, a task for each file: its distinct ids and how often each occurs. They are numbered in ascending order and
+   both sides cut into parts (`lorank.distributed.numbering`).
 2. `spill`, a task for each file: ids become positions, held-out entries are drawn, and each batch is written twice,
    sorted by row part and by column part.
 3. `assemble`, a task for each part: its piece of every batch, sorted into lines.
@@ -13,23 +14,23 @@ not depend on the number of workers or the order of the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.feather as feather
 
 from lorank import kernels
-from lorank.distributed.ids import Positions, Tally, as_array, id_file, number_ids, write_table
-from lorank.distributed.parts import Part, PartFile, cut
+from lorank.distributed.ids import Positions, Tally, id_file, write_table
+from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids
+from lorank.distributed.parts import Part, PartFile
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS
 from lorank.errors import InputError
 from lorank.files import replacing
 from lorank.observations import Lines
 from lorank.observations.checks import check_lines
-from lorank.observations.identifiers import Identifiers
 from lorank.tables import parquet
 from lorank.types import Array
 
@@ -37,8 +38,6 @@ from lorank.types import Array
 Columns = tuple[str, str, str]
 # Lines of a table that a task holds at a time.
 BATCH = 1 << 18
-# Runs a function on every item, in whatever processes, and gives the answers in order.
-Map = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,9 @@ class Prepared:
     """What a fit needs of a folder."""
 
     sides: dict[str, list[Part]]
-    row_ids: Identifiers
-    col_ids: Identifiers
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.row_ids), len(self.col_ids)
+    # Files of the ids of each part.
+    ids: dict[str, list[str]]
+    shape: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,7 @@ class Plan:
 
     columns: Columns
     folder: str
+    ids: dict[str, Numbering]
     cuts: dict[str, Array]
     dtype: str
     held_out: float
@@ -86,23 +83,29 @@ def prepare(
 ) -> Prepared:
     """Parts of the training rows, training columns and held-out rows, in `folder`."""
     run(scan, [(path, columns, str(folder), number) for number, path in enumerate(files)])
-    ids, cuts = {}, {}
+    ids: dict[str, Numbering] = {}
     for side in (ROWS, COLS):
-        ids[side], counts = number_ids(folder, side, len(files))
-        if not len(counts) or not counts.sum():
+        paths = [path for number in range(len(files)) if os.path.exists(path := id_file(folder, side, number))]
+        if paths:
+            ids[side] = number_ids(folder, side, paths, run)
+        if not paths or not ids[side].entries:
             raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
-        cuts[side] = cut(counts)
+    cuts = {side: numbering.cuts for side, numbering in ids.items()}
     cuts[HELD_OUT] = cuts[ROWS]
-    plan = Plan(columns, str(folder), cuts, np.dtype(dtype).str, held_out, seed)
+    plan = Plan(columns, str(folder), ids, cuts, np.dtype(dtype).str, held_out, seed)
     batched = run(spill, [(path, plan, number) for number, path in enumerate(files)])
     sides = {}
     for side in (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS):
         made = run(assemble, [(side, number, plan, batched) for number in range(len(cuts[side]) - 1)])
         ends = cuts[side].tolist()
-        sides[side] = [Part(lo, hi, part.entries, part) for lo, hi, part in zip(ends, ends[1:], made)]
+        sides[side] = [Part(at, lo, hi, made[at].entries, made[at]) for at, (lo, hi) in enumerate(pairwise(ends))]
         for path in _spilled(plan, side, batched):
             os.unlink(path)
-    return Prepared(sides, Identifiers(as_array(ids[ROWS])), Identifiers(as_array(ids[COLS])))
+    named = {side: [f"{folder}/ids-{side}-{part.number}.npy" for part in sides[side]] for side in ids}
+    for side, numbering in ids.items():
+        jobs = [(path, numbering, part.lo, part.hi) for path, part in zip(named[side], sides[side])]
+        run(write_part_ids, jobs)
+    return Prepared(sides, named, (ids[ROWS].lines, ids[COLS].lines))
 
 
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:
@@ -213,11 +216,8 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
     if twice >= 0:
         at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1
         pair = (int(indices[twice]), at) if side == COLS else (at, int(indices[twice]))
-        names = [
-            feather.read_table(id_file(plan.folder, which, -1))["id"][at].as_py()
-            for which, at in zip((ROWS, COLS), pair)
-        ]
+        names = [plan.ids[which].id_of(at) for which, at in zip((ROWS, COLS), pair)]
         raise InputError(f"The entry ({names[0]}, {names[1]}) is given more than once; keep one value for each pair.")
     lines = Lines(pointers, indices, values)
     check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
-    return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines)
+    return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines, width)

@@ -1,58 +1,35 @@
-"""A problem whose lines are kept by an engine."""
+"""Problems whose lines are kept by an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from lorank import kernels
 from lorank.distributed.actors import RayEngine, check_cluster
-from lorank.distributed.parts import Block, Part, parts_of
-from lorank.linalg import Factors
+from lorank.distributed.engines import Engine
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.parts import parts_of
+from lorank.linalg import Factors, accurate_balance
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.problems.offsets import Offsets, offsets_of_sums
+from lorank.problems.base import START_STREAM
+from lorank.problems.offsets import FLOOR, ROUNDS, TOLERANCE, Offsets
 from lorank.types import Array
 
 ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
-
-
-class Engine(Protocol):
-    """Where lines are kept. `run` asks every block of a side and puts the answers together, line by line."""
-
-    def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
-        """Answers of `Block.question(*sliced lines, *shared)`."""
-
-    def close(self) -> None:
-        """Let go of the lines."""
-
-
-class LocalEngine:
-    """The engine without Ray: this process, with its threads, on parts that may be larger than its memory."""
-
-    def __init__(self, sides: Mapping[str, Sequence[Part]], n_jobs: int | None = None) -> None:
-        workers = kernels.Workers(n_jobs)
-        self.blocks = {side: Block(parts, workers) for side, parts in sides.items()}
-
-    def run(self, side: str, question: str, *shared: Any, sliced: Array | None = None) -> tuple[Array, ...]:
-        own = () if sliced is None else (sliced,)
-        answer: tuple[Array, ...] = getattr(self.blocks[side], question)(*own, *shared)
-        return answer
-
-    def close(self) -> None:
-        for block in self.blocks.values():
-            block.workers.close()
+SIDES = ROWS, COLS
+# Random numbers that are drawn at a time to know where the generator is at each part.
+DRAWS = 1 << 20
 
 
 @dataclass(frozen=True)
 class BlockProblem(Problem):
-    """A problem whose regressions an engine solves; the same bits as `Problem`."""
+    """A problem in memory whose regressions Ray actors solve; the same bits as `Problem`."""
 
-    engine: Engine = field(kw_only=True)
+    engine: Any = field(kw_only=True)
 
     def ridge_regressions(
         self,
@@ -64,52 +41,169 @@ class BlockProblem(Problem):
         beside: Array | None = None,
     ) -> tuple[Array, float]:
         full, drag = self.line_terms(factors, ridge, pull, transposed, expected, beside)
-        side = COLS if transposed else ROWS
         shared = (factors.right, factors.k, self.biased, factors.offset, full)
-        if drag.size:
-            left, loss = self.engine.run(side, "pulled", *shared, sliced=drag)
-        else:
-            left, loss = self.engine.run(side, "solve", *shared, drag)
+        left, loss = self.engine.regress(SIDES[transposed], *shared, drag)
         return left, float(loss.sum())
 
 
 @dataclass(frozen=True)
-class FolderProblem(BlockProblem):
-    """A problem whose observations only the engine has; `observations` holds shape and ids, and no entry."""
+class Elsewhere:
+    """Stands for observations of which only shape and type are here."""
 
-    @cached_property
-    def mean(self) -> float:
-        return float(self.engine.run(ROWS, "distances", 0.0)[0].sum()) / self.total
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class FolderProblem(Problem):
+    """A problem whose entries and factors only the engine has.
+
+    `observations` is Elsewhere, and left and right of all factors are `FactorShards`: what is here does not grow with
+    the number of rows, columns or entries.
+    """
+
+    engine: Engine = field(kw_only=True)
+
+    # The observed entries.
 
     @cached_property
     def total(self) -> float:
         """Entries to learn from; what they weigh together, where there are weights."""
-        return float(self.counts(False).sum())
+        return float(self.engine.run(ROWS, "totals")[0])
 
-    def offsets(self) -> Offsets:
-        """Offsets of rows and columns by empirical Bayes."""
-        sides = (ROWS, COLS)
-        return offsets_of_sums(
-            self.counts(False), self.counts(True), lambda t, other: self.engine.run(sides[t], "residual_sums", other)
-        )
+    @cached_property
+    def mean(self) -> float:
+        return float(self.engine.run(ROWS, "distances", 0.0)[0]) / self.total
+
+    @cached_property
+    def density(self) -> float:
+        m, n = self.observations.shape
+        return self.total / (m * n)
 
     def spread(self, offset: float) -> float:
-        return float(self.engine.run(ROWS, "distances", offset)[1].sum()) / self.total
+        return float(self.engine.run(ROWS, "distances", offset)[1]) / self.total
 
-    def counts(self, transposed: bool) -> Array:
-        return self.engine.run(COLS if transposed else ROWS, "counts")[0]
+    def random_start(self, seed: int | None) -> Factors:
+        """The start of `Problem`, bit by bit: it is one sequence of random numbers, of which each part has a piece."""
+        generator = np.random.PCG64(None if seed is None else [START_STREAM, seed])
+        offset = self.mean if self.biased else 0.0
+        scale = 0.5 * np.sqrt((self.spread(offset) or 1.0) / np.sqrt(self.rank))
+        made = []
+        for side, lines in zip(SIDES, self.observations.shape):
+            states = []
+            for first, last in self.engine.spans(side):
+                states.append(generator.state)
+                left = (last - first) * self.rank
+                while left:
+                    np.random.Generator(generator).standard_normal(min(left, DRAWS))
+                    left -= min(left, DRAWS)
+            factor = self.engine.factor(side, lines, self.rank, self.observations.dtype)
+            self.engine.remember(factor, self.engine.run(side, "start", factor, states, float(scale)))
+            made.append(factor)
+        left_factor, right_factor = made
+        return Factors(left_factor, right_factor, self.rank, self.biased, offset)  # type: ignore[arg-type]
+
+    def offsets(self) -> Offsets:
+        """Variances of the offsets of rows and columns by empirical Bayes; the offsets themselves are not kept."""
+        factors = [self.engine.factor(side, n, 0, float, 1) for side, n in zip(SIDES, self.observations.shape)]
+        for factor in factors:
+            self.engine.run(factor.side, "zeros", factor)
+        own, other = factors
+        nothing = np.zeros(0)
+
+        def half(transposed: bool, other: FactorShards, level: float, variance: float, s2: float) -> Any:
+            side = SIDES[transposed]
+            new = self.engine.factor(side, self.observations.shape[transposed], 0, float, 1)
+            return new, *self.engine.run(side, "offsets", new, other, level, variance, s2, other=other).tolist()
+
+        mu = half(False, other, 0.0, 1.0, 1.0)[1] / self.total
+        scale = half(False, other, mu, 1.0, 1.0)[2] / self.total
+        if scale <= 1e-12 * mu * mu or scale == 0:
+            return Offsets(mu, nothing, nothing, 0.0, 0.0, 0.0)
+        floor, va, vb, s2 = FLOOR * scale, scale / 4, scale / 4, scale / 2
+        # Offsets are kept as they come; what they have in common, moved into mu, is a number of each side.
+        shift_b = 0.0
+        for _ in range(ROUNDS):
+            before = np.array([va, vb, s2])
+            own, _, _, _, spread_a, size_a, sum_a, seen_a = half(False, other, mu - shift_b, va, s2)
+            va = max(size_a / seen_a, floor)
+            other, _, _, squares, spread_b, size_b, sum_b, seen_b = half(True, own, mu, vb, s2)
+            vb = max(size_b / seen_b, floor)
+            s2 = max((squares + spread_a + spread_b) / self.total, floor)
+            shift_b = sum_b / seen_b
+            mu += sum_a / seen_a + shift_b
+            if np.abs(np.log(np.array([va, vb, s2]) / before)).max() < TOLERANCE:
+                break
+        return Offsets(mu, nothing, nothing, va, vb, s2)
+
+    # The arithmetic at factors.
+
+    def ridge_regressions(
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None = None,
+        transposed: bool = False,
+        expected: Array | None = None,
+        beside: Array | None = None,
+    ) -> tuple[Array, float]:
+        full, _ = self.line_terms(factors, ridge, None, transposed)
+        left, right = _shards(factors)
+        new = self.engine.new(left, None)
+        own = None if pull is None else left
+        by = None if pull is None else (pull / self.pointwise.curvature).astype(factors.dtype)
+        args = (new, own, right, self.biased, float(factors.offset), full, by)
+        loss, *summary = self.engine.run(left.side, "solve", *args, other=right)
+        self.engine.remember(new, np.array(summary))
+        return new, float(loss)  # type: ignore[return-value]
 
     def loss(self, factors: Factors) -> float:
         return 0.5 * self._squared_error(factors, ROWS)
 
     def error(self, factors: Factors, held_out: Any) -> float:
         """Error on the entries that were held out; `held_out` is the name of their side."""
-        count = float(self.engine.run(held_out, "counts")[0].sum())
-        return float(np.sqrt(self._squared_error(factors, held_out) / count))
+        return float(np.sqrt(self._squared_error(factors, held_out) / self._held_out))
+
+    @cached_property
+    def _held_out(self) -> float:
+        return float(self.engine.run(HELD_OUT, "totals")[0])
 
     def _squared_error(self, factors: Factors, side: str) -> float:
-        shared = (factors.right, factors.k, factors.biased, factors.offset)
-        return float(self.engine.run(side, "squared_errors", *shared, sliced=factors.left)[0].sum())
+        left, right = _shards(factors)
+        args = (left, right, factors.biased, float(factors.offset))
+        return float(self.engine.run(side, "squared_errors", *args, other=right)[0])
+
+    def gram(self, padded: Any, k: int) -> Array:
+        gram: Array = padded.gram
+        return gram
+
+    def singular_values(self, factors: Factors) -> Array:
+        """Singular values of W H^T, descending, from the Grams."""
+        left, right = _shards(factors)
+        if not factors.is_finite():
+            return np.full(factors.k, np.nan)
+        return accurate_balance(left.gram, right.gram).sigma[::-1]
+
+    def bias_penalty(self, factors: Factors) -> float:
+        return self.ridge_of(factors.left, factors.right, factors.offset) if self.biased else 0.0
+
+    def own_square(self, bias: Any, transposed: bool) -> float:
+        return float(bias.bias_sums[1])
+
+    def _middle(self, bias: Any, transposed: bool) -> tuple[float, float]:
+        return len(bias), bias.bias_sums[0] / len(bias)
+
+    def recentred(self, factors: Factors) -> Factors:
+        if not self.biased:
+            return factors
+        left, right = _shards(factors)
+        shift_rows, shift_cols, offset = self.bias_shifts(factors.left, factors.right, factors.offset)
+        sides: Any = left.shifted(shift_rows), right.shifted(shift_cols)
+        return replace(factors, left=sides[0], right=sides[1], offset=offset)
+
+
+def _shards(factors: Any) -> tuple[FactorShards, FactorShards]:
+    return factors.left, factors.right
 
 
 def over_ray(

@@ -15,6 +15,8 @@ from lorank.types import Array
 
 # How columns are put on one scale: normal scores, mean and standard deviation, the mean alone, or each by its own loss.
 SCALES = ("scores", "standard", "none", "losses")
+# Decimals of codes, of which a column has a standard deviation of about 1.
+DIGITS = 9
 
 
 class Coding:
@@ -41,6 +43,11 @@ class Coding:
         self.width = int(ends[-1])
 
     @property
+    def owners(self) -> Array:
+        """Which column of the table each column of the codes belongs to (width,)."""
+        return np.repeat(np.arange(len(self.codes)), [code.width for code in self.codes])
+
+    @property
     def loss(self) -> Loss:
         """Of an entry of the codes: the squared one if all columns have it."""
         terms = [term for code in self.codes for term in code.terms()]
@@ -65,7 +72,9 @@ class Coding:
 
     def encode(self, cells: Array) -> Array:
         """(rows, width) from (rows, columns)."""
-        return np.hstack([code.encode(cells[:, j]) for j, code in enumerate(self.codes)])
+        codes = np.hstack([code.encode(cells[:, j]) for j, code in enumerate(self.codes)])
+        # The last digits depend on the unit of a column, and trees would make more of them.
+        return codes if self.scale == "none" else np.round(codes, DIGITS)
 
     def expected(self, mean: Array, std: Array) -> Array:
         """What to fill in (rows, columns), from means and standard deviations of the codes."""

@@ -16,6 +16,7 @@ from lorank.estimators.codes import NODES, Code, tempered
 from lorank.estimators.coding import Coding
 from lorank.estimators.columns import Column
 from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.forests import Forests, fit_forests
 from lorank.kernels import Workers
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
@@ -138,7 +139,22 @@ class Filling:
         each = np.outer(np.ones(m) if weights is None else weights, np.ones(n) if importance is None else importance)
         return estimator.fit(codes, sample_weight=each)
 
-    def expected(self, coding: Coding, model: MatrixCompletion, cells: Array, fitted: bool = False) -> Array:
+    def forests(self, coding: Coding, model: MatrixCompletion, cells: Array) -> Forests | None:
+        """Trees that add to a sampled model of these cells what it leaves over, if they do."""
+        if model.model_.posterior is None:
+            return None
+        codes = coding.encode(cells)
+        mean, _ = self.moments(model, codes)
+        return fit_forests(model.model_.posterior, codes, mean, coding.owners, self.seed % 2**31)
+
+    def expected(
+        self,
+        coding: Coding,
+        model: MatrixCompletion,
+        cells: Array,
+        forests: Forests | None = None,
+        fitted: bool = False,
+    ) -> Array:
         """What to fill in, at all cells that are missing (elsewhere anything); `fitted` if these are the fit's own."""
         codes = coding.encode(cells)
         if model.model_.posterior is None and fitted:
@@ -149,8 +165,7 @@ class Filling:
             weights = None if importance is None else np.broadcast_to(importance, codes.shape)
             mean = fold_in_rows(model.model_, Observations.from_dense(codes, weights=weights)).dense()
             return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape))
-        mean, std = self.moments(model, codes)
-        return coding.expected(mean, std)
+        return coding.expected(*self.moments(model, codes, forests))
 
     def spread(
         self,
@@ -160,10 +175,11 @@ class Filling:
         columns: Sequence[Column],
         level: float,
         calibration: Calibration,
+        forests: Forests | None,
     ) -> Spread:
         """Standard deviations, intervals, and probabilities of the classes that are filled in."""
         codes = coding.encode(cells)
-        mean, std = self.moments(model, codes)
+        mean, std = self.moments(model, codes, forests)
         std_of, lower, upper, probability = (np.full(cells.shape, np.nan) for _ in range(4))
         for j, (code, at) in enumerate(zip(coding.codes, coding.blocks)):
             gaps = np.isnan(cells[:, j])
@@ -179,18 +195,29 @@ class Filling:
         return Spread(std_of, lower, upper, probability, level)
 
     def draws(
-        self, coding: Coding, model: MatrixCompletion, cells: Array, n: int, calibration: Calibration
+        self,
+        coding: Coding,
+        model: MatrixCompletion,
+        cells: Array,
+        n: int,
+        calibration: Calibration,
+        forests: Forests | None,
     ) -> Iterator[Array]:
         """n draws of all cells: of the factors of the columns, of those of each row, and of the noise."""
         codes = coding.encode(cells)
         posterior = self._folded(model, codes, apart=True)
         if not 1 <= n <= posterior.draws:
             raise InputError(f"{posterior.draws} draws of the posterior were kept; ask for 1 to {posterior.draws}.")
+        shift, ratio = np.zeros(codes.shape), np.ones(codes.shape)
+        if forests is not None:
+            mean, _ = self.moments(model, codes)
+            shift, ratio = forests.corrected(codes, mean, ratio)
+            shift -= mean
         for number, s in enumerate(np.linspace(0, posterior.draws - 1, n).round().astype(np.int64)):
             rng = np.random.default_rng([self.seed, number])
             factors, rows, cols = posterior.draw(int(s))
-            noise = calibration.widening * np.sqrt(np.outer(rows, cols))
-            yield coding.drawn(factors.dense().astype(np.float64), noise, rng, calibration.exponent)
+            noise = calibration.widening * ratio * np.sqrt(np.outer(rows, cols))
+            yield coding.drawn(factors.dense().astype(np.float64) + shift, noise, rng, calibration.exponent)
 
     def _folded(self, model: MatrixCompletion, codes: Array, apart: bool) -> Posterior:
         posterior = model.model_.posterior
@@ -201,7 +228,7 @@ class Filling:
         finally:
             workers.close()
 
-    def moments(self, model: MatrixCompletion, codes: Array) -> tuple[Array, Array]:
+    def moments(self, model: MatrixCompletion, codes: Array, forests: Forests | None = None) -> tuple[Array, Array]:
         """Means and standard deviations of missing codes, zero elsewhere."""
         posterior = self._folded(model, codes, apart=False)
         rows, cols = np.nonzero(np.isnan(codes))
@@ -212,7 +239,7 @@ class Filling:
             std[rows, cols] = posterior.std(rows, cols, True, workers)
         finally:
             workers.close()
-        return mean, std
+        return (mean, std) if forests is None else forests.corrected(codes, mean, std)
 
 
 def interval(column: Column, code: Code, centre: Array, off: Array, level: float) -> tuple[Array, Array]:

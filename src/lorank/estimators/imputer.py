@@ -30,7 +30,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill missing cells of a table whose columns depend on each other.
 
     Columns are brought to one scale, a low-rank matrix is fitted to the cells that are there, and missing cells are
-    predicted from it. New rows are folded in: each is a small regression on the factors of the columns.
+    predicted from it. Trees add what low rank leaves over. New rows are folded in: each is a small regression on the
+    factors of the columns.
     Cells that were there are never changed. Without parameters everything is chosen on cells that are held out, and
     column means are filled in if nothing predicts better.
 
@@ -44,13 +45,18 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     method : str or Method
         "auto" is the Gibbs sampler "bpmf", which also knows how sure it is, or "nnfn" where lam or theta are given.
     kinds : mapping, optional
-        What columns hold, by name (by position for an array): "real", "positive", "bounded" or
+        What columns hold, by name (by position for an array): "real", "heavy-tailed", "positive", "bounded" or
         ("bounded", low, high), "count", "binary", "ordinal", "categorical", or "id" for a column that is left as it
         is. Columns that are not named go by their type: numbers, whole numbers, booleans, ordered and other
         categories, text.
-    scale : "auto", "scores", "standard" or "none"
+    scale : "auto", "scores", "standard", "none" or "losses"
         How columns of numbers are put on one scale: by normal scores (a Gaussian copula), by mean and standard
-        deviation, or only centred. "auto" takes what predicts held-out cells better.
+        deviation, or only centred. "auto" takes what predicts held-out cells better. For factored methods it is
+        "losses": each column has the loss that fits it (squared, Huber for "heavy-tailed", Poisson, logistic, ordinal
+        or multinomial), on one set of factors.
+    trees : bool
+        Whether trees, which predict a column from the others, add what the sampler's low rank leaves over; how much
+        they count is found out for each column on out-of-bag cells. Not for tables of more than 50 columns.
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
     tol, max_iter, random_state, n_jobs
@@ -66,6 +72,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The columns and their kinds.
     coding_ : Coding
         How cells became numbers on one scale, and back.
+    forests_ : Forests or None
+        Trees that add to what the sampler says.
     errors_ : dict
         Errors on held-out cells of what was compared, as parts of those of column means.
     center_, scale_ : arrays
@@ -81,6 +89,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         method: Any = AUTO,
         kinds: Mapping[Any, Any] | None = None,
         scale: str = AUTO,
+        trees: bool = True,
         add_indicator: bool = False,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -93,6 +102,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.method = method
         self.kinds = kinds
         self.scale = scale
+        self.trees = trees
         self.add_indicator = add_indicator
         self.tol = tol
         self.max_iter = max_iter
@@ -132,6 +142,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.calibration_: Calibration | None = None
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
         self.model_ = filling.fit(self.coding_, cells, weights) if chosen in SCALES else None
+        self.forests_ = None
+        if self.model_ is not None and self.trees:
+            self.forests_ = filling.forests(self.coding_, self.model_, cells)
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
@@ -152,7 +165,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.model_ is None:
             expected = np.broadcast_to(self.center_, cells.shape)
         else:
-            expected = self._filling().expected(self.coding_, self.model_, cells)
+            expected = self._filling().expected(self.coding_, self.model_, cells, self.forests_)
         return self._out(X, cells, expected)
 
     def draws(self, n: int = 20, X: Any = None) -> list[Any]:
@@ -161,7 +174,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X is the table of fit if it is not given. Analyse each table, and put the answers together by `lorank.pool`.
         """
         X, cells, model = self._sampled(X, "draws")
-        draws = self._filling().draws(self.coding_, model, cells, n, self._calibration())
+        draws = self._filling().draws(self.coding_, model, cells, n, self._calibration(), self.forests_)
         return [self._out(X, cells, drawn) for drawn in draws]
 
     def spread(self, X: Any = None, level: float = 0.9) -> Spread:
@@ -172,7 +185,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not 0 < level < 1:
             raise InputError(f"level lies between 0 and 1; got {level!r}.")
         X, cells, model = self._sampled(X, "spread")
-        return self._filling().spread(self.coding_, model, cells, self._columns, level, self._calibration())
+        calibration = self._calibration()
+        return self._filling().spread(self.coding_, model, cells, self._columns, level, calibration, self.forests_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns, and of the indicators."""
@@ -202,7 +216,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.calibration_ is None:
             filling = replace(self._filling(), rank=self.rank_)
             cells = self.layout_.cells(self.table_)
-            self.calibration_ = calibrated(filling, self._columns, cells, self.coding_.scale)
+            self.calibration_ = calibrated(filling, self._columns, cells, self.coding_.scale, self.forests_ is not None)
         return self.calibration_
 
     def _sampled(self, X: Any, what: str) -> tuple[Any, Array, MatrixCompletion]:

@@ -28,6 +28,8 @@ LEAST_GAIN = 1e-3
 RISEN = 1.03
 # The level at which intervals are calibrated, and the fewest held-out cells that say anything of it.
 LEVEL, FEWEST = 0.9, 30
+# Into how many parts cells are divided for that, and how many of them are held out in turn.
+TENTHS, CALIBRATIONS = 10, 3
 
 
 class Candidate(NamedTuple):
@@ -145,17 +147,20 @@ def _errors(columns: Sequence[Column], filled: Array, truth: Array, cols: Array)
     return np.bincount(cols, errors, minlength=len(columns))
 
 
-def calibrated(filling: Filling, columns: Sequence[Column], cells: Array, scale: str) -> Calibration:
+def calibrated(filling: Filling, columns: Sequence[Column], cells: Array, scale: str, trees: bool) -> Calibration:
     """How much wider than the sampler says intervals must be to cover held-out cells, and how much flatter or steeper
     the chances of classes must be to have the least cross-entropy there."""
     judge = _Judge(filling, columns, cells, None)
+    # As the model itself is: fitted as long, and to almost as many cells.
+    judge.filling, judge.parts = filling, np.array_split(np.concatenate(judge.parts), TENTHS)
     numbers, chances = [], []
-    for fold in range(judge.folds):
+    for fold in range(CALIBRATIONS):
         (rows, cols), train = judge.held_out(fold)
         if np.isnan(train).all():
             continue
         used, coding, model = judge.fitted(train, Candidate(scale, filling.rank))
-        mean, std = used.moments(model, coding.encode(train))
+        forests = used.forests(coding, model, train) if trees else None
+        mean, std = used.moments(model, coding.encode(train), forests)
         for j, (code, at) in enumerate(zip(coding.codes, coding.blocks)):
             here = rows[cols == j]
             centre, off, truth = mean[here, at], std[here, at], cells[here, j]

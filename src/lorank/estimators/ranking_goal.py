@@ -53,6 +53,8 @@ def applies(asked: Parameters, observations: Observations) -> bool:
     few = observations.nnz < LEAST_ENTRIES or min(m, n) < LEAST_SIDE or observations.nnz == m * n
     if few or not is_constant(observations) or AUTO not in (asked.lam, asked.rank):
         return False
+    if not asked.any_method and registry.find(asked.method).samples:  # it knows nothing of what was not observed
+        return False
     print(
         "lorank: all values are the same, so who has what is learnt: goal='ranking' (goal='values' fits the values)",
         file=sys.stderr,

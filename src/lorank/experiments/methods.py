@@ -25,17 +25,18 @@ MCP = Entry("mcp", "MCP", "mcp")
 NNFN_PROX = Entry("nnfn-prox", "NNFN", "nnfn-prox", shapes=(1.0,))
 NNFN = Entry("nnfn", "factored NNFN", "nnfn", shapes=(1.0,))
 
+
 # The paper's own algorithms, and the solvers it names for others where ours differ, beside the same numbers of its.
-_PLAIN = {"solver": "proximal-plain"}
+def _printed(like: Entry, solver: str, label: str) -> Entry:
+    name = f"{like.name}-{'plain' if solver == 'proximal-plain' else solver}"
+    return replace(like, name=name, label=f"{like.label}, {label}", fixed={"solver": solver}, like=like.name)
+
+
 PRINTED = (
-    Entry(
-        "factored-nuclear-gradient", "factored nuclear, gradient descent", "factored-nuclear", {"solver": "gradient"}
-    ),
-    Entry("capped-l1-plain", "capped-l1, proximal steps alone", "capped-l1", _PLAIN),
-    Entry("lsp-plain", "LSP, proximal steps alone", "lsp", _PLAIN),
-    Entry("mcp-plain", "MCP, proximal steps alone", "mcp", _PLAIN),
-    Entry("nnfn-prox-plain", "NNFN, Algorithm 1 as printed", "nnfn-prox", _PLAIN, (1.0,)),
-    Entry("nnfn-gradient", "factored NNFN, Algorithm 2 as printed", "nnfn", {"solver": "gradient"}, (1.0,)),
+    _printed(FACTORED_NUCLEAR, "gradient", "gradient descent"),
+    *(_printed(like, "proximal-plain", "proximal steps alone") for like in (CAPPED, LSP, MCP)),
+    _printed(NNFN_PROX, "proximal-plain", "Algorithm 1 as printed"),
+    _printed(NNFN, "gradient", "Algorithm 2 as printed"),
 )
 # The line of the paper that a line of ours stands beside, if it is not the one of its own name.
 BESIDE = {entry.name: entry.method for entry in PRINTED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lorank.experiments.methods import BESIDE
 from lorank.experiments.settings import Suite
 from lorank.experiments.statistics import Line
 
@@ -75,6 +76,12 @@ def notes(summaries: Mapping[str, Mapping[str, list[Line]]]) -> list[str]:
         if method in run:
             solvers.setdefault(text, []).append(run[method])
     said = [f"{', '.join(labels)}: fitted by {text}." for text, labels in solvers.items()]
+    printed = [run[method] for method in BESIDE if method in run]
+    if printed:
+        said.append(
+            f"{'; '.join(printed)}: with the parameters that the search of the same regularizer found, by the solver "
+            "of this library. What differs is the solver of the reported fit alone."
+        )
     if "bpmf" in run:
         said.append(
             f"The curve of {run['bpmf']} shows single draws; its last point is their mean, which is the answer."

@@ -30,16 +30,22 @@ from lorank.tuning.path import lam_max
 
 # What a search calls the position of a graph or prior among those of the entry.
 SIDE = "side"
+# What a record says of a search.
+SEARCHED = ("validation", "trials", "search_seconds", "edges", "out_of_time")
 # Singular values above this part of the largest are not zero.
 NUMERICAL = 1e-10
 # A fit shorter than this is timed three times, and the median counts.
 SHORT = 0.5
 
 
-def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
-    """What the record of this cell says besides its name; what cannot be done is a status and a reason."""
+def run_cell(cell: Cell, folder: Path | None, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What the record of this cell says besides its name; what cannot be done is a status and a reason.
+
+    `like` is the record of the line that it takes its parameters from, if there is one; otherwise it searches as that
+    line does, with the same result.
+    """
     try:
-        return _run(cell, folder)
+        return _run(cell, folder, like)
     except InputError as error:
         # Where the data are is nobody else's business: records are for others to read.
         reason = str(error)
@@ -52,11 +58,11 @@ def run_cell(cell: Cell, folder: Path | None) -> dict[str, Any]:
         return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
 
 
-def _run(cell: Cell, folder: Path | None) -> dict[str, Any]:
+def _run(cell: Cell, folder: Path | None, like: Mapping[str, Any] | None) -> dict[str, Any]:
     started = time.perf_counter()
     task = data.load(cell.dataset, cell.seed, folder)
     row: dict[str, Any] = {"status": "ok", "reason": ""}
-    row |= _interpolate(cell, task) if cell.entry.method in BASELINES else _complete(cell, task)
+    row |= _interpolate(cell, task) if cell.entry.method in BASELINES else _complete(cell, task, like)
     # On a busy machine processor time says what wall time does not.
     spent = {"wall": time.perf_counter() - started, "processor_seconds": time.process_time()}
     return row | spent | {"threads": available_cores()}
@@ -86,7 +92,7 @@ def _interpolate(cell: Cell, task: data.Task) -> dict[str, Any]:
     }
 
 
-def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
+def _complete(cell: Cell, task: data.Task, like: Mapping[str, Any] | None) -> dict[str, Any]:
     """A method of the catalogue: its search, then the fit that is reported."""
     method, shapes = registry.find(cell.entry.method), cell.entry.shapes
     sides = cell.entry.sides if task.places is not None else ()
@@ -98,22 +104,24 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
         "max_iter": cell.budget.max_iter,
         "random_state": cell.seed,
         **task.extra,
-        **cell.entry.fixed,
     }
+    searched = {} if cell.entry.like else cell.entry.fixed
     # Made once, for all fits: the distances between all places are many.
     made = [task.places.side(side) for side in sides] if task.places is not None else []
 
-    def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        given = {**common, **method.arguments(parameters)}
+    def complete(parameters: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+        given = {**common, **fixed, **method.arguments(parameters)}
         return given | {"row_side": made[given.pop(SIDE)]} if made else given
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     if not made:
-        _warm_up({**common, "method": method}, task.train)  # a graph belongs to all rows; its kernels are few and small
+        # A graph belongs to all rows; its kernels are few and small.
+        first = {"rank": 2, **method.at(1.0, (shapes or method.shapes)[0])}
+        _warm_up(complete(first, cell.entry.fixed), task.train)
 
     def validation_error(parameters: Mapping[str, Any], seconds: float) -> float:
         limit = min(seconds, cell.budget.fit_seconds)
-        model = MatrixCompletion(**complete(parameters), max_seconds=limit).fit(task.train)
+        model = MatrixCompletion(**complete(parameters, searched), max_seconds=limit).fit(task.train)
         if model.result_.status is Status.DIVERGED:
             return np.inf
         return data.rmse(model.result_.factors, task.validation)
@@ -121,6 +129,9 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
     row: dict[str, Any] = {}
     if cell.dataset.timing_only:
         parameters = {"rank": cell.dataset.ranks[0], **method.at(data.UNTUNED_STRENGTH, method.shapes[0])}
+    elif like is not None:
+        parameters = like["parameters"]
+        row |= {name: like[name] for name in SEARCHED}
     else:
         found = budgeted_search(
             validation_error,
@@ -135,7 +146,7 @@ def _complete(cell: Cell, task: data.Task) -> dict[str, Any]:
         parameters = found.parameters
         row |= {"validation": found.error, "trials": len(found.trials), "search_seconds": found.seconds}
         row |= {"edges": decades_to_edge(found), "out_of_time": found.out_of_time}
-    row |= _final_fit(cell, task, complete(parameters))
+    row |= _final_fit(cell, task, complete(parameters, cell.entry.fixed))
     described = {name: value for name, value in parameters.items() if name != SIDE}
     if made:
         described |= sides[parameters[SIDE]]
@@ -194,7 +205,7 @@ def _warm_up(parameters: dict[str, Any], train: Observations) -> None:
     """Compile, or load compiled code, before any clock runs: on a corner of the data, with the same types."""
     some = np.zeros(train.nnz, bool)
     some[: min(train.nnz, 2000)] = True
-    MatrixCompletion(**{**parameters, "rank": 2, "max_iter": 2}).fit(train.subset(some))
+    MatrixCompletion(**{**parameters, "max_iter": 2}).fit(train.subset(some))
 
 
 def _rounded(curve: list[tuple[float, float]]) -> list[list[float]]:

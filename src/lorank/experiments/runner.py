@@ -55,14 +55,18 @@ def run(
     """
     stamp = {"versions": _versions(), "machine": describe()["processor"], "code": code_version()}
     with Records(path) as records:
+        by_key = {cell.key: cell for cell in cells}
         waiting = [cell for cell in cells if not records.is_done(cell)]
         done = len(cells) - len(waiting)
         on_start(waiting)
         with _Cores() as cores:
             while waiting or cores.busy:
                 while waiting and cores.free:
-                    on_begin(done, len(cells), waiting[0])
-                    cores.start(waiting.pop(0), folder)
+                    cell = waiting.pop(0)
+                    on_begin(done, len(cells), cell)
+                    base = by_key.get(cell.key_of(cell.entry.like)) if cell.entry.like else None
+                    known = records.rows[base.key] if base and records.is_done(base) else {}
+                    cores.start(cell, folder, known if known.get("parameters") else None)
                 for cell, result in cores.finished():
                     row = _name(cell) | stamp | _finite(result)
                     before = records.rows.get(cell.key, {})
@@ -88,10 +92,10 @@ class _Cores:
         for answer in list(self.busy):
             self._end(answer)
 
-    def start(self, cell: Cell, folder: Path | None) -> None:
+    def start(self, cell: Cell, folder: Path | None, like: Row | None) -> None:
         ours, theirs = _processes.Pipe(duplex=False)
         core = self.free.pop(0)
-        process = _processes.Process(target=_work, args=(cell, folder, core, theirs), daemon=True)
+        process = _processes.Process(target=_work, args=(cell, folder, like, core, theirs), daemon=True)
         process.start()
         theirs.close()
         self.busy[ours] = _Running(cell, process, core, time.monotonic() + cell.budget.cell_seconds)
@@ -155,12 +159,12 @@ def _finite(row: Row) -> Row:
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
-def _work(cell: Cell, folder: Path | None, core: int | None, answer: Connection[Any, Any]) -> None:
+def _work(cell: Cell, folder: Path | None, like: Row | None, core: int | None, answer: Connection[Any, Any]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if core is not None:
         os.sched_setaffinity(0, {core})
     with threadpool_limits(1):  # BLAS was loaded before, when all cores were there
-        answer.send(run_cell(cell, folder))
+        answer.send(run_cell(cell, folder, like))
     answer.close()
 
 

@@ -19,6 +19,7 @@ class Entry:
     fixed : parameters of MatrixCompletion that are not searched.
     shapes : values of the method's second parameter to search; None for those that the catalogue lists.
     sides : what the places of the rows may be used for, one of them searched; see `data.Places.side`.
+    like : the line of the same regularizer by the library's solver, whose search this line takes its parameters from.
     graph_range : the ends of the coarse grid of the graph's weight; None for a prior, whose weight is lam.
     """
 
@@ -29,6 +30,7 @@ class Entry:
     shapes: tuple[Any, ...] | None = None
     sides: tuple[Mapping[str, Any], ...] = ()
     graph_range: tuple[float, float] | None = None
+    like: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,11 @@ class Cell:
 
     @property
     def key(self) -> str:
-        return f"{self.suite}/{self.dataset.name}/{self.entry.name}/{self.seed}"
+        return self.key_of(self.entry.name)
+
+    def key_of(self, line: str) -> str:
+        """The key of another line on the same data."""
+        return f"{self.suite}/{self.dataset.name}/{line}/{self.seed}"
 
     @property
     def settings(self) -> dict[str, Any]:

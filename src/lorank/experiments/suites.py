@@ -148,7 +148,7 @@ FULL: Mapping[str, Suite] = {
                 ((ML_10M, YAHOO), PAPER),
                 ((_simulated("ml10m", "MovieLens-10M (simulated)"), _simulated("yahoo", "Yahoo (simulated)")), PAPER),
             ),
-            Budget(trials=32, cell_seconds=1200),
+            Budget(trials=32, cell_seconds=600),
         ),
         Suite(
             "climate",

@@ -1,7 +1,17 @@
 """Low-rank factors, the operator low rank + sparse, and its truncated SVD."""
 
 from lorank.linalg.balance import Frame, accurate_balance, balance
-from lorank.linalg.factors import Factors, effective_rank, narrowed, pad, padded_width, without_biases
+from lorank.linalg.factors import (
+    Factors,
+    effective_rank,
+    gram,
+    moved,
+    narrowed,
+    pad,
+    padded_width,
+    turned,
+    without_biases,
+)
 from lorank.linalg.operators import SparsePlusLowRank
 from lorank.linalg.truncated import TruncatedSVD, truncated_svd
 
@@ -13,9 +23,12 @@ __all__ = [
     "accurate_balance",
     "balance",
     "effective_rank",
+    "gram",
+    "moved",
     "narrowed",
     "pad",
     "padded_width",
     "truncated_svd",
+    "turned",
     "without_biases",
 ]

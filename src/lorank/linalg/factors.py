@@ -39,6 +39,7 @@ class Factors:
     """X = W H^T, or X_ij = offset + a_i + b_j + <w_i, h_j> with biases.
 
     left (m, q) and right (n, q) are padded as the kernels want them; W, H, row_bias and col_bias are views of them.
+    They may also be kept elsewhere, as objects with the methods `moved`, `turned` and `is_finite`, without views.
     """
 
     left: Array
@@ -87,6 +88,16 @@ class Factors:
         """The factors of X^T."""
         return replace(self, left=self.right, right=self.left)
 
+    def extrapolated(self, before: Factors, momentum: float) -> Factors:
+        """These + momentum (these - before), biases and offset included."""
+        left, right = (moved(*sides, momentum) for sides in ((self.left, before.left), (self.right, before.right)))
+        return replace(self, left=left, right=right, offset=self.offset + momentum * (self.offset - before.offset))
+
+    def turned(self, A: Array, inverse_transposed: Array) -> Factors:
+        """The same X by the factors W A and H A^-T, given A and A^-T."""
+        left, right = (turned(side, self.k, by) for side, by in ((self.left, A), (self.right, inverse_transposed)))
+        return replace(self, left=left, right=right)
+
     def astype(self, dtype: npt.DTypeLike) -> Factors:
         """The same factors in this precision."""
         return replace(self, left=self.left.astype(dtype, copy=False), right=self.right.astype(dtype, copy=False))
@@ -115,9 +126,39 @@ class Factors:
             return np.linalg.svd(_triangle(self.W) @ _triangle(self.H).T, compute_uv=False)
 
     def is_finite(self) -> bool:
+        if not isinstance(self.left, np.ndarray):
+            return np.isfinite(self.offset) and self.left.is_finite() and self.right.is_finite()
         # A sum is finite only if every term is: one pass, and nothing kept.
         with np.errstate(invalid="ignore", over="ignore"):
             return bool(np.isfinite(self.left.sum() + self.right.sum() + self.offset))
+
+
+def gram(padded: Array, k: int, workers: kernels.Workers) -> Array:
+    """F^T F (k x k, float64) of a padded factor; the same bits for any number of threads."""
+    blocks = -(-len(padded) // kernels.GRAM_BLOCK)
+    out = np.zeros((blocks, padded.shape[1], padded.shape[1]), padded.dtype)
+    workers.run_evenly(kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2)
+    return out.sum(axis=0, dtype=np.float64)[:k, :k]
+
+
+def moved(side: Any, old: Any, momentum: float) -> Any:
+    """side + momentum (side - old)."""
+    if not isinstance(side, np.ndarray):
+        return side.moved(old, momentum)
+    moved = kernels.aligned_zeros(side.shape, side.dtype)  # the only new array: the factors may be long
+    np.subtract(side, old, out=moved)
+    moved *= side.dtype.type(momentum)
+    moved += side
+    return moved
+
+
+def turned(side: Any, k: int, A: Array) -> Any:
+    """A padded factor F with F A in its first k columns."""
+    if not isinstance(side, np.ndarray):
+        return side.turned(k, A)
+    turned = side.copy()
+    turned[:, :k] = side[:, :k] @ A.astype(side.dtype)
+    return turned
 
 
 def _triangle(factor: Array) -> Array:

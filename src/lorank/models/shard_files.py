@@ -29,6 +29,8 @@ MANIFEST = "manifest.json"
 # Names of the files in folders of older formats, besides the arrays that the manifest names.
 _SHARD = re.compile(r"((row|col)(-ids|-sorted|-places)?|seen(-ends|-values)?)-[0-9]+\.npy")
 FORMAT, OLDER = "lorank shards 3", ("lorank shards 1", "lorank shards 2")
+# The same with shards of unequal size, whose ends the manifest has.
+UNEQUAL_FORMAT = "lorank shards 4"
 
 
 def is_shards(folder: str | Path) -> bool:
@@ -71,9 +73,15 @@ def _belongs(name: str, manifest: Mapping[str, Any]) -> bool:
     return name == MANIFEST or name.removesuffix(".npy") in manifest["arrays"] or _SHARD.fullmatch(name) is not None
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest, last of all: with size and checksum of what is in the folder, and its own."""
-    files = {path.name: [path.stat().st_size, _sha256(path)] for path in sorted(folder.iterdir())}
+def write_manifest(folder: Path, manifest: dict[str, Any], known: Mapping[str, list[Any]] | None = None) -> None:
+    """Write the manifest, last of all: with size and checksum of what is in the folder, and its own.
+
+    Size and checksum of some files may be known to whoever wrote them.
+    """
+    known = known or {}
+    files = {
+        path.name: known.get(path.name) or [path.stat().st_size, _sha256(path)] for path in sorted(folder.iterdir())
+    }
     manifest = {"format": FORMAT, **manifest, "files": files}
     (folder / MANIFEST).write_text(json.dumps({**manifest, "checksum": _checksum(manifest)}))
 
@@ -84,7 +92,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         url = url_of(folder / MANIFEST)
         manifest = json.loads((folder / MANIFEST).read_bytes() if url is None else remote.read_bytes(url))
         written = manifest.get("format")
-        if written == FORMAT:
+        if written in (FORMAT, UNEQUAL_FORMAT):
             whole = manifest.pop("checksum", None) == _checksum(manifest) and isinstance(manifest["files"], dict)
         elif written in OLDER:
             manifest.pop("files", None)
@@ -92,7 +100,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             whole = {"row", "col", "seen", "setting"} <= manifest.keys()
     except (OSError, ValueError, AttributeError, RecursionError, KeyError, TypeError, ZeroDivisionError, OverflowError):
         raise InputError(f"{folder} is not a folder of model shards, or its manifest is damaged.") from None
-    if written not in (FORMAT, *OLDER):
+    if written not in (FORMAT, UNEQUAL_FORMAT, *OLDER):
         raise InputError(f"{folder} has the format {written!r}; this lorank reads {FORMAT!r}.")
     if not whole:
         raise InputError(f"The manifest of {folder} is damaged: its checksum is wrong; save the model again.")

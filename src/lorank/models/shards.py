@@ -109,7 +109,7 @@ def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> 
     before: Any = None
     ascending = True
     for number, lo in enumerate(range(0, len(ids), shard)):
-        part = _encoded(ids.values[lo : lo + shard])
+        part = encoded_ids(ids.values[lo : lo + shard])
         np.save(folder / f"{side}-ids-{number}.npy", part)
         ascending &= bool((part[1:] > part[:-1]).all()) and (before is None or bool(before < part[0]))
         before = part[-1]
@@ -118,12 +118,12 @@ def _write_ids(ids: Identifiers | None, folder: Path, side: str, shard: int) -> 
         places = np.argsort(values, kind="stable")
         for number, lo in enumerate(range(0, len(ids), shard)):
             own = places[lo : lo + shard]
-            np.save(folder / f"{side}-sorted-{number}.npy", _encoded(values[own]))
+            np.save(folder / f"{side}-sorted-{number}.npy", encoded_ids(values[own]))
             np.save(folder / f"{side}-places-{number}.npy", own)
     return {"ids": True, "text": kind == "U", "ascending": ascending}
 
 
-def _encoded(ids: Array) -> Array:
+def encoded_ids(ids: Array) -> Array:
     """Text as UTF-8, which sorts as its text does, and takes a quarter of numpy's four bytes a letter."""
     if ids.dtype.kind == "U":
         return np.char.encode(ids, "utf-8")
@@ -314,7 +314,13 @@ def _seen(files: ShardFolder, manifest: dict[str, Any], totals: list[int], colum
 
 
 def _ends(about: dict[str, Any]) -> Array:
-    lines, shard = int(about["lines"]), int(about["shard"])
+    lines = int(about["lines"])
+    if "ends" in about:
+        ends = np.array(about["ends"], np.int64)
+        if ends.ndim != 1 or ends.size < 2 or ends[0] != 0 or ends[-1] != lines or (np.diff(ends) < 1).any():
+            raise ValueError("its shards do not follow each other")
+        return ends
+    shard = int(about["shard"])
     if lines < 1 or shard < 1:
         raise ValueError("it has no rows or columns")
     return np.minimum(np.arange(-(-lines // shard) + 1) * shard, lines)

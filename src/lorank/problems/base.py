@@ -19,7 +19,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.errors import InputError
-from lorank.linalg import Factors, pad
+from lorank.linalg import Factors, gram, pad
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED, Loss
 from lorank.observations import Lines, Observations
@@ -251,8 +251,8 @@ class BaseProblem:
         squares, features = float(np.sum(bias.astype(np.float64) ** 2)), self.features(transposed)
         return squares if features is None else squares - float(features.explained(bias[:, None])[0, 0])
 
-    def centred_biases(self, rows: Array, cols: Array, offset: float) -> tuple[Array, Array, float]:
-        """Constants moved from the biases to the offset such that a_i + b_j + offset stays and the ridge is smallest.
+    def bias_shifts(self, rows: Array, cols: Array, offset: float) -> tuple[float, float, float]:
+        """Constants to take off both biases, and the offset then: a_i + b_j + offset stays, the ridge is smallest.
 
         The minimum of ra sum (a_i - s)^2 + rb sum (b_j - t)^2 + r0 (offset + s + t - mean)^2 over s and t has, with
         T = offset + s + t - mean, s = mean(a) - r0 T / (ra m) and t = mean(b) - r0 T / (rb n).
@@ -260,8 +260,7 @@ class BaseProblem:
         (m, middle_row), (n, middle_col) = self._middle(rows, False), self._middle(cols, True)
         m, n = (size * self.bias_ridge(transposed) / self.offset_ridge for size, transposed in ((m, False), (n, True)))
         T = (offset - self.mean + middle_row + middle_col) / (1 + 1 / m + 1 / n)
-        shift_rows, shift_cols = middle_row - T / m, middle_col - T / n
-        return rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols), self.mean + T
+        return middle_row - T / m, middle_col - T / n, self.mean + T
 
     def _middle(self, bias: Array, transposed: bool) -> tuple[float, float]:
         """How many biases there are, and their mean; with features as `FeaturePrior.middle` has them."""
@@ -329,12 +328,7 @@ class BaseProblem:
 
     def gram(self, padded: Array, k: int) -> Array:
         """F^T F (k x k, float64) of a padded factor; the same bits for any number of threads."""
-        blocks = -(-len(padded) // kernels.GRAM_BLOCK)
-        out = np.zeros((blocks, padded.shape[1], padded.shape[1]), padded.dtype)
-        self.workers.run_evenly(
-            kernels.gram_blocks, blocks, padded, k, out, work_per_line=kernels.GRAM_BLOCK * k * k / 2
-        )
-        return out.sum(axis=0, dtype=np.float64)[:k, :k]
+        return gram(padded, k, self.workers)
 
 
 def _other(side: Side) -> GraphLaplacian | KernelPrior | None:

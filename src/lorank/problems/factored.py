@@ -200,8 +200,8 @@ class FactoredProblem(BaseProblem):
         """The same X with what the biases have in common moved into the offset, as far as the ridge likes it."""
         if not self.biased:
             return factors
-        k = factors.k
         left, right = factors.left.copy(), factors.right.copy()
-        rows, cols, offset = self.centred_biases(factors.row_bias, factors.col_bias, factors.offset)
-        left[:, k], right[:, k] = rows, cols
+        *shifts, offset = self.bias_shifts(factors.row_bias, factors.col_bias, factors.offset)
+        for side, shift in zip((left, right), shifts):
+            side[:, factors.k] -= side.dtype.type(shift)
         return replace(factors, left=left, right=right, offset=offset)

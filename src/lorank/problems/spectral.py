@@ -152,7 +152,8 @@ class SpectralProblem(BaseProblem):
         for transposed, (side, index, other, other_index) in zip((False, True), sides):
             sums = np.bincount(index, weights=weights * (target - offset - other[other_index]), minlength=len(side))
             side[:] = sums / (self.counts(transposed) + self.bias_ridge(transposed))
-        rows, cols, offset = self.centred_biases(rows, cols, offset)
+        shift_rows, shift_cols, offset = self.bias_shifts(rows, cols, offset)
+        rows, cols = rows - rows.dtype.type(shift_rows), cols - cols.dtype.type(shift_cols)
         return np.concatenate([[offset], rows, cols])
 
 

@@ -15,7 +15,8 @@ ID = {
 
 def description(limits: Limits, token: bool) -> dict[str, Any]:
     """The whole description as a JSON object."""
-    ids = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.batch}
+    several = {"type": "array", "items": ID, "minItems": 1, "maxItems": limits.batch}
+    ids = {"anyOf": [several, ID]}  # one may stand alone
     n = {"type": "integer", "minimum": 1, "maximum": limits.length, "default": 10}
     filters = {
         "n": n,

@@ -53,9 +53,9 @@ class Fields:
 
     def ids(self, name: str, optional: bool = False) -> list[Any] | None:
         """A list of ids: text or whole numbers; one of them may stand alone."""
-        given = self._left.pop(name, None)
-        if given is None and optional:
+        if name not in self._left and optional:
             return None
+        given = self._left.pop(name, None)
         given = given if isinstance(given, list) else [given]
         if not given or not all(isinstance(part, (str, int)) and not isinstance(part, bool) for part in given):
             raise InputError(f"{name} must be a list of ids: text or whole numbers.")
@@ -73,9 +73,9 @@ class Fields:
 
     def number(self, name: str, low: float, high: float, default: float | None, whole: bool = False) -> Any:
         """A number between low and high."""
-        given = self._left.pop(name, None)
-        if given is None:
+        if name not in self._left:
             return default
+        given = self._left.pop(name)
         right = isinstance(given, int if whole else (int, float)) and not isinstance(given, bool)
         if not right or not low <= given <= high:
             kind = "a whole number" if whole else "a number"

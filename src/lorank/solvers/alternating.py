@@ -29,7 +29,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from lorank.kernels import aligned_zeros
 from lorank.linalg import Factors, Frame, accurate_balance, balance, effective_rank
 from lorank.problems import FactoredProblem
 from lorank.regularizers import Factored
@@ -89,7 +88,7 @@ class Alternating(Solver):
         if momentum > 0:
             # Not by a name: the sweep lets go of each side of the point as soon as it has a better one.
             following = self._sweep(
-                problem, _extrapolated(state.factors, state.previous, momentum), False, state.min_ridge, state.accurate
+                problem, state.factors.extrapolated(state.previous, momentum), False, state.min_ridge, state.accurate
             )
             if following.objective <= state.objective:
                 return replace(following, previous=state.factors, sweeps=state.sweeps + 1, min_ridge=lower)
@@ -151,10 +150,7 @@ def _turned(problem: FactoredProblem, state: AlternatingState) -> AlternatingSta
 
 def _in_frame(factors: Factors, frame: Frame) -> Factors:
     """The same X by the factors W A and H A^-T, strongest direction first."""
-    left, right = factors.left.copy(), factors.right.copy()
-    left[:, : factors.k] = factors.W @ frame.A[:, ::-1].astype(factors.dtype)
-    right[:, : factors.k] = factors.H @ frame.inverse_transposed[:, ::-1].astype(factors.dtype)
-    return replace(factors, left=left, right=right)
+    return factors.turned(frame.A[:, ::-1], frame.inverse_transposed[:, ::-1])
 
 
 def _ridge_and_pull(
@@ -172,18 +168,3 @@ def _ridge_and_pull(
     # A direction that costs nothing (rank one under NNFN) comes out as a zero of either sign: no ridge is below it.
     np.fill_diagonal(multiplier, np.maximum(multiplier.diagonal(), least * frame.sigma.max()))
     return to_factor(multiplier), None
-
-
-def _extrapolated(now: Factors, before: Factors, momentum: float) -> Factors:
-    """now + momentum (now - before), biases and offset included."""
-    offset = now.offset + momentum * (now.offset - before.offset)
-    left, right = (_moved(*sides, momentum) for sides in ((now.left, before.left), (now.right, before.right)))
-    return replace(now, left=left, right=right, offset=offset)
-
-
-def _moved(side: Array, old: Array, momentum: float) -> Array:
-    moved = aligned_zeros(side.shape, side.dtype)  # the only new array: the factors may be long
-    np.subtract(side, old, out=moved)
-    moved *= side.dtype.type(momentum)
-    moved += side
-    return moved

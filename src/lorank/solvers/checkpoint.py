@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,9 @@ class Checkpoint:
 
     The fingerprint names what is being fitted: going on with other data or parameters is refused. What was chosen
     before the loop began is `carried` (plain numbers and text) and `arrays`; every save takes both along.
+
+    Arrays that others keep in shards have a method `save_shards(folder)`, which has them written beside the file, and
+    gives what `load_shards(folder, saved)` finds them by.
     """
 
     path: Path
@@ -39,6 +43,7 @@ class Checkpoint:
     seconds: float = 30.0
     carried: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
+    load_shards: Callable[[Path, dict[str, Any]], Any] | None = None
     _last: float = field(default_factory=time.monotonic, repr=False)
 
     def __post_init__(self) -> None:
@@ -52,7 +57,8 @@ class Checkpoint:
         """Take `carried` and `arrays` from the file; False if there is no file."""
         meta, arrays = self._read()
         self.carried = meta.get("carried", {})
-        self.arrays = {name.removeprefix(_CARRIED): arrays[name] for name in arrays if name.startswith(_CARRIED)}
+        own = {name: array for name, array in arrays.items() if name.startswith(_CARRIED)}
+        self.arrays = {name.removeprefix(_CARRIED): array for name, array in self._loaded(own).items()}
         return bool(meta)
 
     @property
@@ -80,6 +86,7 @@ class Checkpoint:
     def load(self, like: S) -> tuple[S, S, dict[str, Any]]:
         """State, best state and progress, as they were; `like` is a state of the same solver and problem."""
         meta, arrays = self._read()
+        arrays = self._loaded({name: array for name, array in arrays.items() if not name.startswith(_CARRIED)})
         try:
             state = _restore(like, meta["state"], "state", arrays)
             best = state if meta["same"] else _restore(like, meta["best"], "best", arrays)
@@ -91,7 +98,14 @@ class Checkpoint:
         return state, best, meta["progress"]
 
     def remove(self) -> None:
-        Path(self.path).unlink(missing_ok=True)
+        remove_checkpoint(self.path)
+
+    def _loaded(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Arrays as they were, those that others keep among them."""
+        load, folder = self.load_shards, shards_folder(self.path)
+        if load is None:
+            return arrays
+        return {name: load(folder, array) if isinstance(array, dict) else array for name, array in arrays.items()}
 
     def _write(self, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Replace the file whole or not at all.
@@ -100,13 +114,16 @@ class Checkpoint:
         """
         meta = {"fingerprint": self.fingerprint, "carried": self.carried, **meta}
         arrays = {**arrays, **{_CARRIED + name: array for name, array in self.arrays.items()}}
-        text = json.dumps(meta)
-        # Compiled code trusts the state: damage must be seen before.
-        texts = {"meta": text, "checksum": sha256_of_arrays(arrays, text)}
-        arrays |= {name: np.frombuffer(part.encode(), np.uint8) for name, part in texts.items()}
         try:
+            shards = {name: arrays.pop(name) for name in list(arrays) if hasattr(arrays[name], "save_shards")}
+            meta["shards"] = {name: array.save_shards(shards_folder(self.path)) for name, array in shards.items()}
+            text = json.dumps(meta)
+            # Compiled code trusts the state: damage must be seen before.
+            texts = {"meta": text, "checksum": sha256_of_arrays(arrays, text)}
+            arrays |= {name: np.frombuffer(part.encode(), np.uint8) for name, part in texts.items()}
             with replacing(self.path) as beside, open(beside, "wb") as file:
                 np.savez(file, **arrays)
+            _remove_shards(shards_folder(self.path), {saved["name"] for saved in meta["shards"].values()})
         except InputError as error:
             reason = getattr(error.__cause__, "strerror", None) or error.__cause__
             warnings.warn(
@@ -126,6 +143,7 @@ class Checkpoint:
                 raise ValueError("its checksum is wrong")
             meta: dict[str, Any] = json.loads(text)
             before: dict[str, str] = meta["fingerprint"]
+            arrays |= meta.get("shards", {})
         except Exception as error:
             raise InputError(
                 f"The checkpoint {self.path} cannot be read ({one_line(error)}); remove it to start anew."
@@ -136,6 +154,24 @@ class Checkpoint:
                 "go on as you began, or remove it or name another to start anew."
             )
         return meta, arrays
+
+
+def shards_folder(path: str | Path) -> Path:
+    """Where the shards of a checkpoint are: beside its file."""
+    return Path(f"{path}.shards")
+
+
+def remove_checkpoint(path: str | Path) -> None:
+    """Remove the file of a checkpoint, and its shards."""
+    Path(path).unlink(missing_ok=True)
+    shutil.rmtree(shards_folder(path), ignore_errors=True)
+
+
+def _remove_shards(folder: Path, names: set[str]) -> None:
+    """Remove the shards that the file, which is written, refers to no more; their names end in the part's number."""
+    for path in folder.glob("*-*.shard"):
+        if path.name.rpartition("-")[0] not in names:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -180,10 +216,10 @@ def _flatten(state: Any, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     numbers: dict[str, Any] = {}
     for entry in fields(state):
         value, name = getattr(state, entry.name), f"{prefix}.{entry.name}"
-        if is_dataclass(value):
-            numbers[entry.name] = _flatten(value, name, arrays)
-        elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or hasattr(value, "save_shards"):
             arrays[name] = value
+        elif is_dataclass(value):
+            numbers[entry.name] = _flatten(value, name, arrays)
         else:
             numbers[entry.name] = value
     return numbers
@@ -194,8 +230,10 @@ def _restore(like: Any, numbers: dict[str, Any], prefix: str, arrays: dict[str, 
     values: dict[str, Any] = {}
     for entry in fields(like):
         name = f"{prefix}.{entry.name}"
-        if is_dataclass(getattr(like, entry.name)):
+        if name in arrays:
+            values[entry.name] = arrays[name]
+        elif is_dataclass(getattr(like, entry.name)):
             values[entry.name] = _restore(getattr(like, entry.name), numbers[entry.name], name, arrays)
         else:
-            values[entry.name] = arrays[name] if name in arrays else numbers[entry.name]
+            values[entry.name] = numbers[entry.name]
     return replace(like, **values)

@@ -17,7 +17,7 @@ from lorank.linalg.memory import check_memory, free_memory
 from lorank.observations import Observations
 from lorank.tables.damage import reading
 from lorank.tables.matrix_market import read_matrix_market
-from lorank.tables.names import position_of
+from lorank.tables.names import listed, position_of
 from lorank.types import Array
 
 
@@ -38,7 +38,7 @@ def read_npz(path: Path, value: str | None = None) -> Observations:
             if {"rows", "cols", "values"} <= names:
                 return Observations.from_ids(file["rows"], file["cols"], file["values"])
             if value is None and len(names) != 1:
-                raise InputError(f"{path} holds {', '.join(sorted(names))}; name the array that is meant as value.")
+                raise InputError(f"{path} holds {listed(sorted(names))}; name the array that is meant as value.")
             name = value if value is not None else names.pop()
             position_of(name, file.files, path)
             return Observations.from_dense(file[name])
@@ -61,15 +61,13 @@ def read_netcdf(path: Path, value: str | None = None) -> Observations:
     with reading(path, "NetCDF"), xarray.open_dataset(on_disk(path)) as dataset:
         flat = [str(name) for name, variable in dataset.data_vars.items() if variable.ndim == 2]
         if value is None and len(flat) != 1:
-            raise InputError(
-                f"{path} has {len(flat)} variables of two dimensions ({', '.join(flat)}); name one as value."
-            )
+            raise InputError(f"{path} has {len(flat)} variables of two dimensions ({listed(flat)}); name one as value.")
         name = value if value is not None else flat[0]
         position_of(name, [str(variable) for variable in dataset.data_vars], path)
         variable = dataset[name]
         if variable.ndim != 2:
             raise InputError(
-                f"{name!r} of {path} has the dimensions {', '.join(map(str, variable.dims))}; two are needed."
+                f"{name!r} of {path} has the dimensions {listed([str(dim) for dim in variable.dims])}; two are needed."
             )
         check_memory(16 * variable.size, f"{name!r} of {path}", "give a smaller one")
         ids = [variable.coords[dim].values if dim in variable.coords else None for dim in variable.dims]

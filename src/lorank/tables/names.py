@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lorank.errors import InputError
+from lorank.errors import InputError, printable
 from lorank.observations.identifiers import Identifiers, text_array
 from lorank.types import Array
 
@@ -31,8 +31,8 @@ def position_of(name: str, columns: Sequence[str], path: str | Path) -> int:
 
 
 def listed(columns: Sequence[str]) -> str:
-    """The names of columns, not more than a sentence can hold."""
-    shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in columns[:12]]
+    """The names of columns, not more than a sentence can hold, on one line whatever is in them."""
+    shown = [printable(name if len(name) <= 40 else f"{name[:37]}...") for name in columns[:12]]
     return ", ".join(shown) + (f" and {len(columns) - 12} more" if len(columns) > 12 else "")
 
 

@@ -21,6 +21,7 @@ from lorank.errors import InputError
 from lorank.files import kind_of, open_input
 from lorank.tables.damage import reading
 from lorank.tables.delimited import read_all, sniff_text
+from lorank.tables.names import listed
 
 EXCEL = (".xlsx", ".xlsm")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -129,7 +130,7 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
         book = load_workbook(path, read_only=True, data_only=True)
         names = book.sheetnames
         if sheet is not None and sheet not in names:
-            raise InputError(f"{path} has no sheet {sheet!r}; there are {', '.join(names)}.")
+            raise InputError(f"{path} has no sheet {sheet!r}; there are {listed(names)}.")
         rows, cells, most = [], 0, MOST_CELLS * max(path.stat().st_size, 1 << 14)
         for row in book[sheet or names[0]].values:
             cells += len(row)

@@ -33,6 +33,8 @@ FINEST = 1.02
 # Decades of strengths on a grid, and its points along each side: the fewer if there are few trials.
 GRID_DECADES = 6.0
 GRID_SIDE, FEW, SMALL_SIDE = 4, 24, 3
+# Steps around the best of a grid become no smaller than by this factor: weights of graphs hardly matter beyond it.
+GRID_FINEST = 1.25
 # The part of the trials after which only one pair of rank and second parameter is refined.
 DECIDED = 0.75
 
@@ -142,7 +144,7 @@ def _on_grid(
         best, within = (min(some, key=lambda point: tried[point]) for some in (tried, inside))
         return best if tried[best] < PLAINLY * tried[within] else within
 
-    while max(steps.values()) > FINEST:
+    while max(steps.values()) > GRID_FINEST:
         yield from _new(_others(best_so_far(), shapes, ranks), tried)
         best = best_so_far()
         yield from _new([*_around(best, steps), *_along_both(best, steps)], tried)

@@ -1,0 +1,114 @@
+"""What all engines have in common, and the one without Ray."""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank import kernels
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.owner import Operation, Owner, total
+from lorank.distributed.parts import Part
+from lorank.linalg import padded_width
+from lorank.types import Array
+
+
+class Engine:
+    """Where parts are kept, and the shards of factors with them; here are the names of the factors.
+
+    A factor that nobody refers to any more is forgotten: its name goes to the owners of its shards with the next
+    request.
+    """
+
+    def __init__(self, sides: Mapping[str, Sequence[Part]]) -> None:
+        self._spans = {side: [(part.lo, part.hi) for part in parts] for side, parts in sides.items()}
+        self._token, self._made = secrets.token_hex(4), 0
+        self._forgotten: list[str] = []
+        self._summaries: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
+
+    def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
+        """The sum over all parts of a side of what `Owner.operation(side, *args)` gives, in a fixed order.
+
+        `other` is the factor of which the parts need lines that others own.
+        """
+        raise NotImplementedError
+
+    def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
+        """What a function of an owner, the side and the arguments gives for each part, in order."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+    def spans(self, side: str) -> list[tuple[int, int]]:
+        """The first line of each part of a side, and the one after its last."""
+        return self._spans[side]
+
+    def factor(self, side: str, lines: int, k: int, dtype: Any, width: int | None = None) -> FactorShards:
+        """The name of a factor that is about to be made."""
+        kind = np.dtype(dtype).str
+        return self.new(FactorShards("", side, lines, k, padded_width(k) if width is None else width, kind), None)
+
+    def new(self, like: FactorShards, recipe: tuple[Any, ...] | None) -> FactorShards:
+        """A factor of the same lines under a name of its own."""
+        self._made += 1
+        made = replace(like, name=f"{self._token}-{self._made}", recipe=recipe, engine=self)
+        weakref.finalize(made, self._forgotten.append, made.name).atexit = False
+        return made
+
+    def load_shards(self, folder: Path, saved: dict[str, Any]) -> FactorShards:
+        """A factor that `FactorShards.save_shards` had written, in an engine of the same parts."""
+        there = FactorShards(**saved)
+        factor = self.new(there, None)
+        self.run(there.side, "load", factor, there, str(folder.absolute()))
+        return factor
+
+    def remember(self, factor: FactorShards, summary: Array) -> None:
+        """The summary of a factor that came with what it was made by."""
+        self._summaries[factor] = summary
+
+    def summary(self, factor: FactorShards) -> Array:
+        """What `Owner.summaries` gives of a factor, summed; asked once."""
+        if factor not in self._summaries:
+            self._summaries[factor] = self.run(factor.side, "summaries", factor)
+        return self._summaries[factor]
+
+    def _take_forgotten(self) -> list[str]:
+        names, self._forgotten[:] = list(self._forgotten), []
+        return names
+
+
+class LocalEngine(Engine):
+    """The engine without Ray: this process, with its threads, on parts that may be larger than its memory."""
+
+    def __init__(self, sides: Mapping[str, Sequence[Part]], n_jobs: int | None = None, budget: float = np.inf) -> None:
+        super().__init__(sides)
+        self.owner = Owner(sides, kernels.Workers(n_jobs), budget=budget)
+
+    def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
+        self.owner.forget(self._take_forgotten())
+        return total(self.owner.sums(side, operation, *args))
+
+    def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
+        answers = self.owner.each(side, operation, *args)
+        return [answers[number] for number in sorted(answers)]
+
+    def new(self, like: FactorShards, recipe: tuple[Any, ...] | None) -> FactorShards:
+        made = super().new(like, recipe)
+        if recipe is None:
+            return made
+        # At once, so that what it is made of need not be kept.
+        self.owner.forget(self._take_forgotten())
+        for number in self.owner.sides[like.side]:
+            self.owner.shard(made, number)
+        object.__setattr__(made, "recipe", None)
+        return made
+
+    def close(self) -> None:
+        self.owner.workers.close()

@@ -1,0 +1,112 @@
+"""The model in shards, written by the owners of the parts: each part's factor, ids and entries are files of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank.distributed.engines import Engine
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.owner import Owner
+from lorank.distributed.parts import seen_lines
+from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.files import replacing_folder
+from lorank.linalg import Factors
+from lorank.models import Model
+from lorank.models.description import describe
+from lorank.models.packing import exact_type
+from lorank.models.shard_files import MANIFEST, UNEQUAL_FORMAT, check_target, write_manifest
+from lorank.observations import Lines
+from lorank.types import Array
+
+NAMES = {ROWS: "row", COLS: "col"}
+# Files that were written, with size and SHA-256.
+Written = dict[str, list[Any]]
+
+
+def export(
+    engine: Engine, model: Model, factors: Factors, ids: Mapping[str, Sequence[str]], staged: Path, folder: str | Path
+) -> None:
+    """Have the shards of a model written to `staged`, a folder that all owners see, and put the model in its place.
+
+    Parameters
+    ----------
+    model : what is to be said of it; its factors and ids are not looked at.
+    ids : files of the ids of each part, by side.
+    """
+    staged.mkdir()
+    seen = engine.each(ROWS, seen_extent)
+    kind = np.result_type(*(kind for _, _, _, kind in seen)).str
+    files: Written = {}
+    about: dict[str, Any] = {"k": factors.k, "biased": factors.biased, "offset": float(factors.offset)}
+    for side, factor in ((ROWS, factors.left), (COLS, factors.right)):
+        args = (factor, list(ids[side]), str(staged), kind)
+        for written in engine.each(side, write_part, *args):
+            files |= written
+        text = np.load(ids[side][0], mmap_mode="r").dtype.kind == "S"
+        ends = [0, *(hi for _, hi in engine.spans(side))]
+        about[NAMES[side]] = {"lines": ends[-1], "ends": ends, "ids": True, "text": text, "ascending": True}
+    about["seen"] = [entries for entries, _, _, _ in seen]
+    about["range"] = [min(low for _, low, _, _ in seen), max(high for _, _, high, _ in seen)]
+    about["weights"] = False
+    with replacing_folder(folder, check_target, MANIFEST) as beside:
+        arrays: dict[str, Array] = {}
+        sigma = None if model.sigma is None else model.sigma.tolist()
+        about |= {**describe(model, arrays), **about, "arrays": list(arrays), "sigma": sigma, "format": UNEQUAL_FORMAT}
+        for name, array in arrays.items():
+            np.save(beside / f"{name}.npy", array)
+        for path in staged.iterdir():
+            shutil.move(path, beside / path.name)
+        write_manifest(beside, about, files)
+
+
+def seen_extent(owner: Owner, side: str) -> Iterator[tuple[int, tuple[int, float, float, str]]]:
+    """How many entries each part of the rows has, the least and the largest, and the type that holds them exactly."""
+    for number in owner.sides[side]:
+        lines = _seen(owner, number)
+        low, high = lines.values.min(initial=np.inf), lines.values.max(initial=-np.inf)
+        yield number, (lines.values.size, float(low), float(high), exact_type(lines.values).str)
+
+
+def write_part(
+    owner: Owner, side: str, factor: FactorShards, ids: Sequence[str], folder: str, kind: str
+) -> Iterator[tuple[int, Written]]:
+    """The files of each part."""
+    name = NAMES[side]
+    for number in owner.sides[side]:
+        written: Written = {}
+
+        def save(what: str, array: Array, number: int = number, written: Written = written) -> None:
+            path = Path(folder) / f"{what}-{number}.npy"
+            np.save(path, array)
+            written[path.name] = _facts(path)
+
+        save(name, owner.shard(factor, number))
+        copy = Path(folder) / f"{name}-ids-{number}.npy"
+        shutil.copyfile(ids[number], copy)
+        written[copy.name] = _facts(copy)
+        if side == ROWS:
+            lines = _seen(owner, number)
+            # Of a file with no entry nothing could be mapped: it gets one that no row has.
+            empty = not lines.values.size
+            save("seen-ends", np.asarray(lines.pointers, np.int64))
+            save("seen", np.zeros(1, lines.indices.dtype) if empty else lines.indices)
+            save("seen-values", np.zeros(1, kind) if empty else lines.values.astype(kind))
+        yield number, written
+
+
+def _seen(owner: Owner, number: int) -> Lines:
+    """The rows of a part with all of their entries, held-out ones among them."""
+    held = owner.sides.get(HELD_OUT)
+    ((_, _, lines),) = seen_lines([owner.sides[ROWS][number]], None if held is None else [held[number]])
+    return lines
+
+
+def _facts(path: Path) -> list[Any]:
+    with open(path, "rb") as file:
+        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]

@@ -1,0 +1,132 @@
+"""Factors in shards: what the driver knows of a factor whose lines belong to workers, and the file of a shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lorank.errors import InputError
+from lorank.files import replacing
+from lorank.kernels import aligned_zeros, checksum, unlocked
+from lorank.linalg import moved, turned
+from lorank.types import Array
+
+# Bytes of the checksum that a shard's file ends with.
+CHECKSUM = 8
+
+
+@dataclass(frozen=True, eq=False)
+class FactorShards:
+    """A padded factor (lines, q) whose shards, one for each part of its side, belong to the owners of the parts.
+
+    The driver has its name, and not its numbers; arithmetic gives other names. `recipe` says how an owner makes a shard
+    from shards of the same lines: see `made_shard`. Without one the shard was
+    computed from the other side, and is in a file. So an owner that takes the place of one that died can have any
+    shard that is still referred to.
+    """
+
+    name: str
+    side: str
+    lines: int
+    k: int
+    width: int
+    kind: str
+    recipe: tuple[Any, ...] | None = None
+    engine: Any = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "engine": None}
+
+    def __len__(self) -> int:
+        return self.lines
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.kind)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.lines, self.width
+
+    def moved(self, old: FactorShards, momentum: float) -> FactorShards:
+        """This one + momentum (this one - old)."""
+        return self._made("moved", self, old, momentum)
+
+    def turned(self, k: int, A: Array) -> FactorShards:
+        """F A in the first k columns, the others as they are."""
+        return self._made("turned", self, A.astype(self.dtype))
+
+    def shifted(self, shift: float) -> FactorShards:
+        """The biases less a constant."""
+        return self._made("shifted", self, shift)
+
+    def is_finite(self) -> bool:
+        # A Gram is finite only if every number of the factor is.
+        return bool(np.isfinite(self.engine.summary(self)).all())
+
+    @property
+    def gram(self) -> Array:
+        """F^T F, k x k."""
+        gram: Array = self.engine.summary(self)[2:]
+        return gram.reshape(self.k, self.k)
+
+    @property
+    def bias_sums(self) -> tuple[float, float]:
+        """Sum of the biases, and of their squares."""
+        total, squares = self.engine.summary(self)[:2].tolist()
+        return total, squares
+
+    def save_shards(self, folder: Path) -> dict[str, Any]:
+        """Have the owners write their shards there; what `Engine.load_shards` finds them by."""
+        folder.mkdir(exist_ok=True)
+        self.engine.run(self.side, "save", self, str(folder.absolute()))  # workers have working folders of their own
+        return {name: getattr(self, name) for name in ("name", "side", "lines", "k", "width", "kind")}
+
+    def _made(self, operation: str, *args: Any) -> FactorShards:
+        made: FactorShards = self.engine.new(self, (operation, *args))
+        return made
+
+
+def made_shard(factor: FactorShards, given: list[Any]) -> Array:
+    """A shard by its factor's recipe; shards stand in place of the factors among the recipe's arguments."""
+    assert factor.recipe is not None
+    if factor.recipe[0] == "moved":
+        return moved(*given)
+    side, by = given
+    if factor.recipe[0] == "turned":
+        return turned(side, factor.k, by)
+    shifted: Array = side.copy()
+    shifted[:, factor.k] -= side.dtype.type(by)
+    return shifted
+
+
+def shard_file(folder: str | Path, name: str, part: int) -> Path:
+    """Where the shard of a part is."""
+    return Path(folder) / f"{name}-{part}.shard"
+
+
+def write_shard(path: Path, shard: Array) -> None:
+    """A shard and its checksum, whole or not at all."""
+    content = np.ascontiguousarray(shard)
+    found = np.array([checksum(unlocked(content.reshape(-1).view(np.uint8)))], np.uint64)
+    with replacing(path, sync=False) as beside, open(beside, "wb") as file:
+        file.writelines([content.data, found.data])
+
+
+def read_shard(path: Path, lines: int, width: int, kind: str) -> Array:
+    """A shard in memory, if the file is what was written."""
+    shard: Array = aligned_zeros((lines, width), np.dtype(kind))
+    size, found = shard.nbytes, np.zeros(1, np.uint64)
+    try:
+        whole = path.stat().st_size == size + CHECKSUM
+        with open(path, "rb") as file:
+            whole = whole and file.readinto(shard.reshape(-1).view(np.uint8).data) == size
+            whole = whole and file.readinto(found.view(np.uint8).data) == CHECKSUM
+    except OSError:
+        raise InputError(f"The shard {path} of the factors is gone; fit again.") from None
+    if not whole or np.uint64(checksum(shard.reshape(-1).view(np.uint8))) != found[0]:
+        raise InputError(f"The shard {path} of the factors is damaged; fit again.")
+    return shard

@@ -1,0 +1,318 @@
+"""What a worker does with the parts that it owns: their lines, their shards of the factors, the arithmetic on both.
+
+Sums are taken part by part and then along a tree over the numbers of the parts, which the data alone decides: the same
+bits whoever owns which parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from lorank import kernels
+from lorank.distributed.factor_shards import FactorShards, made_shard, read_shard, shard_file, write_shard
+from lorank.distributed.parts import Part, announce, line_sums
+from lorank.linalg import Factors, gram, pad
+from lorank.observations import Lines
+from lorank.types import Array
+
+# Sums of the parts from index 2^level to (index + 1) 2^level, by (level, index).
+Nodes = dict[tuple[int, int], Array]
+# Lines of a factor by their positions, ascending, or all of them.
+Fetch = Callable[[FactorShards, Array | None], Array]
+# Of an owner, a side and further arguments: the number of each part and an answer.
+Operation = Callable[..., Iterable[tuple[int, Any]]]
+_NOTHING = np.zeros((0, 0))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parts whose regressions are done with the same lines of the other factor in memory.
+
+    `positions` are those of the lines, None for all of them; `places` where those that each part needs are among them,
+    None where they are the same.
+    """
+
+    parts: list[Part]
+    positions: Array | None
+    places: list[Array | None]
+
+
+class Owner:
+    """The parts of one process.
+
+    Parameters
+    ----------
+    sides : the parts of each side, consecutive ones.
+    workers : threads of the kernels.
+    fetch : gives lines of the other factor, whoever owns them; by default all are owned here.
+    folder : where shards that were computed from the other side are written, so that nothing is lost with the process.
+    budget : bytes of the other factor's lines that are held at a time; at least those that one part needs.
+    """
+
+    def __init__(
+        self,
+        sides: Mapping[str, Sequence[Part]],
+        workers: kernels.Workers,
+        fetch: Fetch | None = None,
+        folder: str | None = None,
+        budget: float = np.inf,
+    ) -> None:
+        self.sides = {side: {part.number: part for part in parts} for side, parts in sides.items()}
+        self.workers, self.folder, self.budget = workers, folder, budget
+        self.fetch = fetch or self.lines_of
+        self._shards: dict[tuple[str, int], Array] = {}
+        self._groups: dict[tuple[str, int], list[Group]] = {}
+        # Shards are asked for by other workers while this one computes.
+        self._guard = RLock()
+
+    # The shards of factors.
+
+    def shard(self, factor: FactorShards, number: int) -> Array:
+        """A shard from memory, or made again by its recipe or from its file."""
+        with self._guard:
+            found = self._shards.get((factor.name, number))
+            if found is not None:
+                return found
+            if factor.recipe is not None:
+                _, *args = factor.recipe
+                given = [self.shard(arg, number) if isinstance(arg, FactorShards) else arg for arg in args]
+                made = made_shard(factor, given)
+                if factor.recipe[0] == "shifted":
+                    # What it was made of has a file, and is asked for no more.
+                    self._shards.pop((args[0].name, number), None)
+            else:
+                part = self.sides[factor.side][number]
+                assert self.folder is not None
+                path = shard_file(self.folder, factor.name, number)
+                made = read_shard(path, part.hi - part.lo, factor.width, factor.kind)
+            self._shards[factor.name, number] = made
+            return made
+
+    def keep(self, factor: FactorShards, number: int, shard: Array) -> None:
+        """A new shard, in memory and, where there is a folder, in a file."""
+        if self.folder is not None:
+            write_shard(shard_file(self.folder, factor.name, number), shard)
+        with self._guard:
+            self._shards[factor.name, number] = shard
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Let go of factors that nobody refers to."""
+        gone = set(names)
+        with self._guard:
+            for name, number in [key for key in self._shards if key[0] in gone]:
+                del self._shards[name, number]
+        if self.folder is not None and gone:
+            numbers = {number for parts in self.sides.values() for number in parts}
+            for name in gone:
+                for number in numbers:
+                    shard_file(self.folder, name, number).unlink(missing_ok=True)
+
+    def lines_of(self, factor: FactorShards, positions: Array | None) -> Array:
+        """Lines of a factor that are owned here: those at some positions, ascending, or all."""
+        parts = list(self.sides[factor.side].values())
+        if positions is None:
+            count = parts[-1].hi - parts[0].lo
+            out = kernels.aligned_zeros((count, factor.width), factor.dtype)
+            for part in parts:
+                out[part.lo - parts[0].lo : part.hi - parts[0].lo] = self.shard(factor, part.number)
+            return out
+        ends = np.searchsorted(positions, [parts[0].lo, *(part.hi for part in parts)]).tolist()
+        out = kernels.aligned_zeros((positions.size, factor.width), factor.dtype)
+        for part, first, last in zip(parts, ends, ends[1:]):
+            if last > first:
+                shard = self.shard(factor, part.number)
+                np.take(shard, positions[first:last] - part.lo, axis=0, out=out[first:last])
+        return out
+
+    # What is asked of the parts of a side: each answer is a vector, to be summed.
+
+    def sums(self, side: str, operation: str, *args: Any) -> Nodes:
+        """The answers of the parts, summed as far as they are neighbours in the tree."""
+        return joined({(0, number): answer for number, answer in getattr(self, operation)(side, *args)})
+
+    def each(self, side: str, operation: Operation, *args: Any) -> dict[int, Any]:
+        """What a function of this owner, the side and the arguments gives for each part, by number."""
+        return dict(operation(self, side, *args))
+
+    def solve(
+        self,
+        side: str,
+        new: FactorShards,
+        own: FactorShards | None,
+        other: FactorShards,
+        biased: bool,
+        offset: float,
+        ridge: Array,
+        pull: Array | None,
+    ) -> Iterator[tuple[int, Array]]:
+        """Ridge regressions of the lines on the other factor: loss and summary of the new shard, which is kept."""
+        # Compiled code is for arrays that may be written to, which those that came through Ray may not.
+        k, ridge = other.k, np.array(ridge)
+        for part, lines, features in self._with_features(side, other):
+            drag = _NOTHING.astype(features.dtype)
+            if own is not None:
+                drag = np.ascontiguousarray(self.shard(own, part.number)[:, :k]) @ pull
+            left, loss = kernels.solve_lines(*lines.arrays, features, k, biased, offset, ridge, drag, self.workers)
+            self.keep(new, part.number, left)
+            yield part.number, np.concatenate([[loss.sum()], self._summary(left, k)])
+
+    def squared_errors(
+        self, side: str, own: FactorShards, other: FactorShards, biased: bool, offset: float
+    ) -> Iterator[tuple[int, Array]]:
+        """Weighted sum of (X_ij - O_ij)^2."""
+        for part, lines, features in self._with_features(side, other):
+            factors = Factors(self.shard(own, part.number), features, other.k, biased, offset)
+            residual = factors.predict(lines.expanded, lines.indices, self.workers) - lines.values
+            yield part.number, line_sums(lines, residual.astype(np.float64) ** 2).sum(keepdims=True)
+
+    def summaries(self, side: str, factor: FactorShards) -> Iterator[tuple[int, Array]]:
+        """Sum and sum of squares of the biases, and the Gram."""
+        for number in self.sides[side]:
+            yield number, self._summary(self.shard(factor, number), factor.k)
+
+    def totals(self, side: str) -> Iterator[tuple[int, Array]]:
+        """What the entries weigh together."""
+        for part, lines in self._lines(side):
+            yield part.number, np.array([float(lines.totals().sum())])
+
+    def distances(self, side: str, offset: float) -> Iterator[tuple[int, Array]]:
+        """Weighted sums of (value - offset) and of its absolute value."""
+        for part, lines in self._lines(side):
+            distance = lines.values - offset
+            yield part.number, np.array([line_sums(lines, each).sum() for each in (distance, np.abs(distance))])
+
+    def offsets(
+        self, side: str, new: FactorShards, other: FactorShards, level: float, variance: float, s2: float
+    ) -> Iterator[tuple[int, Array]]:
+        """Half a round of the offsets by empirical Bayes, given those of the other side; see `problems.offsets`.
+
+        Gives the sums of v - level - b_j and of its squares, of squared residuals, of the spreads times the counts, of
+        a_i^2 + var a_i, of a_i, and the number of lines with entries.
+        """
+        for part, lines, features in self._with_features(side, other):
+            counts = lines.totals().astype(np.float64)
+            sums, squares = np.empty(counts.size), np.empty(counts.size)
+            args = (*lines.arrays, features[:, 0] + level, sums, squares)
+            self.workers.run(kernels.line_sums, lines.pointers, *args, work_per_entry=4)
+            spread = 1 / (counts / s2 + 1 / variance)
+            own, seen = spread / s2 * sums, counts > 0
+            self.keep(new, part.number, own[:, None])
+            residual = (squares - 2 * own * sums + counts * own**2).sum()
+            about = (own[seen] ** 2 + spread[seen]).sum(), own[seen].sum(), np.count_nonzero(seen)
+            yield part.number, np.array([sums.sum(), squares.sum(), residual, counts @ spread, *about])
+
+    def start(self, side: str, new: FactorShards, states: Sequence[Any], scale: float) -> Iterator[tuple[int, Array]]:
+        """Independent normal entries, zero where nothing was observed; `states` are those of the generator by part."""
+        generator = np.random.PCG64()
+        for part, lines in self._lines(side):
+            generator.state = states[part.number]
+            numbers = np.random.Generator(generator).standard_normal((part.hi - part.lo, new.k))
+            shard = pad((scale * numbers).astype(new.dtype))
+            shard[lines.totals() == 0] = 0
+            self.keep(new, part.number, shard)
+            yield part.number, self._summary(shard, new.k)
+
+    def zeros(self, side: str, new: FactorShards) -> Iterator[tuple[int, Array]]:
+        """A factor of zeros."""
+        for part in self.sides[side].values():
+            self.keep(new, part.number, np.zeros((part.hi - part.lo, new.width), new.dtype))
+            yield part.number, np.zeros(1)
+
+    def save(self, side: str, factor: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
+        """Write the shards of a factor into a folder."""
+        for number in self.sides[side]:
+            path = shard_file(folder, factor.name, number)
+            if not path.exists():  # a factor never changes under its name
+                write_shard(path, self.shard(factor, number))
+            yield number, np.zeros(1)
+
+    def load(self, side: str, new: FactorShards, saved: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
+        """Take the shards of a factor from a folder."""
+        for number, part in self.sides[side].items():
+            path = shard_file(folder, saved.name, number)
+            self.keep(new, number, read_shard(path, part.hi - part.lo, saved.width, saved.kind))
+            yield number, np.zeros(1)
+
+    def _summary(self, shard: Array, k: int) -> Array:
+        bias = shard[:, k].astype(np.float64) if k < shard.shape[1] else np.zeros(0)
+        return np.concatenate([[bias.sum(), bias @ bias], gram(shard, k, self.workers).ravel()])
+
+    # The lines, and what they need of the other side.
+
+    def _lines(self, side: str) -> Iterator[tuple[Part, Lines]]:
+        parts = list(self.sides[side].values())
+        for part, following in zip(parts, [*parts[1:], None]):
+            if following is not None:
+                announce(following.source)
+            yield part, part.lines()
+
+    def _with_features(self, side: str, other: FactorShards) -> Iterator[tuple[Part, Lines, Array]]:
+        """Each part with the lines of the other factor that its indices are positions in."""
+        for group in self.groups(side, other.lines, other.width * other.dtype.itemsize):
+            block = self.fetch(other, group.positions)
+            for part, places in zip(group.parts, group.places):
+                yield part, part.lines(), block if places is None else np.ascontiguousarray(block[places])
+
+    def groups(self, side: str, others: int, line_bytes: int) -> list[Group]:
+        """The parts in groups within the budget, each with what it needs of the other side's lines."""
+        room = int(min(self.budget / line_bytes, others))
+        if (side, room) not in self._groups:
+            together: list[list[tuple[Part, Array | None]]] = [[]]
+            count = 0
+            for part in self.sides[side].values():
+                needed = part.lines_and_needed()[1]
+                size = others if needed is None else needed.size
+                if together[-1] and room < others and count + size > room:
+                    together.append([])
+                    count = 0
+                together[-1].append((part, None if needed is None else np.array(needed)))
+                count += size
+            self._groups[side, room] = [_group(lists, others) for lists in together if lists]
+        return self._groups[side, room]
+
+
+def _group(lists: Sequence[tuple[Part, Array | None]], others: int) -> Group:
+    parts = [part for part, _ in lists]
+    known = [needed for _, needed in lists if needed is not None]
+    if len(lists) == 1 and known:
+        return Group(parts, known[0], [None])
+    positions = None
+    if len(known) == len(lists):
+        union = np.unique(np.concatenate(known))
+        positions = union if union.size < others else None
+    if positions is None:
+        return Group(parts, None, [needed for _, needed in lists])
+    return Group(parts, positions, [np.searchsorted(positions, needed).astype(np.int32) for needed in known])
+
+
+def joined(nodes: Nodes) -> Nodes:
+    """Sums of neighbours in the tree put together, as far as both are there."""
+    nodes = dict(nodes)
+    for level in range(64):
+        if not any(at >= level for at, _ in nodes):
+            break
+        for index in sorted(index for at, index in nodes if at == level and index % 2 == 0):
+            if (level, index + 1) in nodes:
+                nodes[level + 1, index // 2] = nodes.pop((level, index)) + nodes.pop((level, index + 1))
+    return nodes
+
+
+def total(nodes: Nodes) -> Array:
+    """The sum of all parts: what is left of the tree from the first part to the last."""
+    found = joined(nodes)
+    first, *rest = sorted(found, key=lambda node: node[1] << node[0])
+    answer = found[first]
+    for node in rest:
+        answer = answer + found[node]
+    return answer
+
+
+def shards_of(owner: Owner, side: str, factor: FactorShards) -> Iterator[tuple[int, Array]]:
+    """The shards themselves."""
+    for number in owner.sides[side]:
+        yield number, owner.shard(factor, number)

@@ -1,0 +1,169 @@
+"""What travels between workers: the lines of the other factor that each needs, and no others.
+
+A worker knows from its parts which lines of the other side they mention. It asks their owners for them at the beginning
+of each half-step; where the workers together need most of what one of them owns, that one puts all of it into the
+object store, from where it travels once to each node.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lorank import kernels
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.owner import Owner
+from lorank.linalg import padded_width
+from lorank.types import Array
+
+# The factor that the lines of each side are regressed on is that of the other.
+OTHER = {"rows": "cols", "cols": "rows", "held out": "cols"}
+# What a plan counts on: bytes a second between two nodes (10 Gbit/s), and seconds of a core for each entry and sweep,
+# by (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them.
+BANDWIDTH, PER_PAIR, PER_NUMBER = 1.25e9, 0.088e-9, 1.44e-9
+
+
+@dataclass(frozen=True)
+class Route:
+    """What travels in each half-step, known before the fit.
+
+    Attributes
+    ----------
+    whole : for each side, whether each owner's lines travel all together, once to each node.
+    bytes : for each side, what its half-step moves from worker to worker.
+    network : the part of it that goes from one node to another.
+    """
+
+    whole: dict[str, list[bool]]
+    bytes: dict[str, int]
+    network: dict[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        found: Mapping[int, tuple[str, dict[str, list[int]]]],
+        bounds: Mapping[str, list[tuple[int, int]]],
+        line_bytes: int,
+    ) -> Route:
+        """From the node of each worker and the lines of each owner that it needs, by side."""
+        nodes = [node for node, _ in found.values()]
+        whole: dict[str, list[bool]] = {}
+        moved, network = dict.fromkeys(OTHER, 0), dict.fromkeys(OTHER, 0)
+        for side in [side for side in OTHER if side in bounds]:
+            other = OTHER[side]
+            decide = other not in whole
+            if decide:
+                whole[other] = []
+            for owner, (lo, hi) in enumerate(bounds[other]):
+                needs = [(node, needed[side][owner]) for node, needed in found.values()]
+                others = [count for number, (_, count) in enumerate(needs) if number != owner]
+                far = {nodes[number] for number, (_, count) in enumerate(needs) if number != owner and count}
+                if decide:
+                    whole[other].append(2 * sum(others) > max(len(far), 1) * (hi - lo))
+                if whole[other][owner]:
+                    moved[side] += line_bytes * (hi - lo) * len(far)
+                    network[side] += line_bytes * (hi - lo) * len(far - {nodes[owner]})
+                else:
+                    moved[side] += line_bytes * sum(others)
+                    network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
+        return cls(whole, moved, network)
+
+    def describe(self, entries: int, k: int, cores: int) -> str:
+        """The plan in a sentence, with the bytes of a sweep and the seconds that it is expected to take."""
+        parts = [
+            f"{self.bytes[side] / 1e6:.3g} MB to the {what} ({self.network[side] / 1e6:.3g} MB between nodes)"
+            for side, what in (("rows", "rows"), ("cols", "columns"))
+        ]
+        moving = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
+        computing = entries * (PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)) / cores
+        listed = sum(not whole for side in self.whole.values() for whole in side)
+        return (
+            f"A sweep moves {' and '.join(parts)}; about {computing:.2g} s of computing on {cores} cores and "
+            f"{moving:.2g} s of moving at 10 Gbit/s. {listed} of {sum(map(len, self.whole.values()))} workers' sides "
+            "travel as lists of lines, the others whole."
+        )
+
+
+class LostLines(Exception):
+    """Lines did not come: their owner died, or its node."""
+
+
+class Travel:
+    """A worker's way to lines that others own.
+
+    `route` has, for the request that is being answered, the actors, the objects with all lines of those that publish
+    them, and the bounds of what each owns; `waiting` adds up the seconds until lines come.
+    """
+
+    def __init__(self, owner: Owner, number: int) -> None:
+        self.owner, self.number = owner, number
+        self.route: Any = None
+        self.waiting = 0.0
+        # Lists of positions in the object store: they are the same in every sweep.
+        self._lists: dict[tuple[int, int], Any] = {}
+
+    def needs(self, bounds: Mapping[str, list[tuple[int, int]]], line_bytes: int) -> dict[str, list[int]]:
+        """How many lines of each owner of the other side the parts of each side need; groups count on their own."""
+        found = {}
+        for side in self.owner.sides:
+            owners = bounds[OTHER[side]]
+            counts = [0] * len(owners)
+            for group in self.owner.groups(side, max(hi for _, hi in owners), line_bytes):
+                for owner, (lo, hi) in enumerate(owners):
+                    counts[owner] += hi - lo if group.positions is None else _within(group.positions, lo, hi).size
+            found[side] = counts
+        return found
+
+    def fetch(self, factor: FactorShards, positions: Array | None) -> Array:
+        """Lines of a factor, by positions or all, from whoever owns them."""
+        import ray
+        from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError
+
+        began = time.perf_counter()
+        actors, published, bounds = self.route
+        count = factor.lines if positions is None else positions.size
+        out = kernels.aligned_zeros((count, factor.width), factor.dtype)
+        asked, at = [], 0
+        for owner, (lo, hi) in enumerate(bounds):
+            own = None if positions is None else _within(positions, lo, hi)
+            size = hi - lo if own is None else own.size
+            if not size:
+                continue
+            span, at = slice(at, at + size), at + size
+            if owner == self.number:
+                out[span] = self.owner.lines_of(factor, own)
+            elif published[owner] is not None:
+                asked.append((span, None if own is None else own - lo, published[owner]))
+            else:
+                there = None if own is None else self._list(owner, positions, own)
+                asked.append((span, None, actors[owner].lines_of.remote(factor, there)))
+        for span, chosen, ref in asked:
+            try:
+                lines = ray.get(ref)
+            except (RayActorError, ObjectLostError, OwnerDiedError) as error:
+                raise LostLines(str(error)) from None
+            if chosen is None:
+                out[span] = lines
+            else:
+                np.take(lines, chosen, axis=0, out=out[span])
+        self.waiting += time.perf_counter() - began
+        return out
+
+    def _list(self, owner: int, positions: Any, own: Array) -> Any:
+        """Positions for an owner, as an object that travels to it once."""
+        import ray
+
+        key = owner, id(positions)  # a group's positions are kept as long as the worker
+        if key not in self._lists:
+            self._lists[key] = ray.put(own)
+        return self._lists[key]
+
+
+def _within(positions: Array, lo: int, hi: int) -> Array:
+    """Those of ascending positions from lo to hi - 1."""
+    first, last = np.searchsorted(positions, [lo, hi])
+    return positions[first:last]

@@ -1,0 +1,173 @@
+"""Parts and the shards of factors that belong to them: the same numbers and bits as in memory, and nothing is lost."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from lorank import Observations, kernels
+from lorank.distributed import parts
+from lorank.distributed.engines import LocalEngine
+from lorank.distributed.factor_shards import FactorShards, shard_file
+from lorank.distributed.owner import Owner, joined, total
+from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
+from lorank.errors import InputError
+from lorank.linalg import padded_width
+from lorank.problems import Problem
+from lorank.problems.offsets import empirical_bayes_offsets
+from lorank.regularizers import FactoredNNFN
+from lorank.solvers import Alternating, Stopping, solve
+
+
+def blocks(seed=0, groups=6, size=30):
+    """Groups of rows that each know mostly columns of their own: parts mention less than half of the other side."""
+    rng = np.random.default_rng(seed)
+    count = groups * size
+    group = rng.integers(groups, size=12 * count)
+    rows, cols = (group * size + rng.integers(size, size=group.size) for _ in range(2))
+    cells = np.unique(rows * count + cols)
+    rows, cols = np.divmod(cells, count)
+    return Observations.from_coo(
+        rows.astype(np.int32), cols.astype(np.int32), rng.normal(2, 1, cells.size), (count,) * 2
+    )
+
+
+@pytest.fixture
+def data(monkeypatch):
+    monkeypatch.setattr(parts, "PARTS", 11)
+    return blocks()
+
+
+def in_files(data, folder):
+    """The parts of both sides as files, as the preparation of a folder writes them."""
+    sides = {}
+    for side, lines, width in ((ROWS, data.by_row, data.shape[1]), (COLS, data.by_col, data.shape[0])):
+        sides[side] = [
+            replace(part, source=parts.PartFile.write(folder / f"{side}-{part.number}.part", part.source, width))
+            for part in parts.parts_of(lines)
+        ]
+    return sides
+
+
+def problem_of(data, sides, ridges=None, **engine):
+    shape = Elsewhere(data.shape, data.dtype)
+    return FolderProblem(shape, FactoredNNFN(lam=2.0), 3, ridges, engine=LocalEngine(sides, 1, **engine))
+
+
+def test_parts_list_what_they_mention(data, tmp_path):
+    sides = in_files(data, tmp_path)
+    listed = 0
+    for side, lines in ((ROWS, data.by_row), (COLS, data.by_col)):
+        for part, whole in zip(sides[side], parts.parts_of(lines)):
+            local, needed = part.lines_and_needed()
+            found, expected = part.complete_lines(), whole.source
+            for name in ("pointers", "indices", "values"):
+                np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+            if needed is not None:
+                listed += 1
+                np.testing.assert_array_equal(needed, np.unique(expected.indices))
+                assert local.indices.max() < needed.size <= data.shape[0] / 2
+    assert listed > 4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 21])
+def test_sums_do_not_depend_on_who_owns_what(count):
+    rng = np.random.default_rng(count)
+    numbers = rng.normal(size=(count, 3)) * 10.0 ** rng.integers(-8, 8, (count, 1))
+    alone = total({(0, at): numbers[at] for at in range(count)})
+    np.testing.assert_allclose(alone, numbers.sum(axis=0), rtol=1e-12, atol=1e-7)
+    for _ in range(20):
+        ends = np.unique(np.concatenate([[0, count], rng.integers(0, count + 1, 3)]))
+        nodes = {}
+        for lo, hi in pairwise(ends):
+            nodes |= joined({(0, at): numbers[at] for at in range(lo, hi)})
+        np.testing.assert_array_equal(total(nodes), alone)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_a_fit_on_shards_is_the_fit_in_memory(data, tmp_path, biases):
+    ridges = empirical_bayes_offsets(data).ridges if biases else None
+    far = problem_of(data, in_files(data, tmp_path), ridges)
+    near = Problem(data, FactoredNNFN(lam=2.0), 3, ridges)
+    if biases:
+        np.testing.assert_allclose(far.offsets().ridges, ridges, rtol=1e-9)
+    start, expected = far.random_start(3), near.random_start(3)
+    for side, other in ((start.left, expected.left), (start.right, expected.right)):
+        np.testing.assert_array_equal(whole(far, side), other)
+        np.testing.assert_allclose(far.gram(side, 3), near.gram(other, 3), rtol=1e-12)
+    assert far.objective(start) == pytest.approx(near.objective(expected), rel=1e-12)
+    stopping = Stopping(tol=1e-9, max_iter=12)
+    with pytest.warns(match="limit of 12"):
+        results = [solve(Alternating(), problem, stopping=stopping, seed=3) for problem in (far, near)]
+    np.testing.assert_allclose(results[0].history.objective, results[1].history.objective, rtol=1e-10)
+    np.testing.assert_allclose(whole(far, results[0].factors.left), results[1].factors.left, atol=1e-8)
+    # What nobody refers to is let go of: the start, and the two factors of the result.
+    far.engine.owner.forget(far.engine._take_forgotten())
+    assert {name for name, _ in far.engine.owner._shards} == {
+        factor.name for factor in (start.left, start.right, results[0].factors.left, results[0].factors.right)
+    }
+
+
+def whole(problem, factor):
+    owner = problem.engine.owner
+    return np.concatenate([owner.shard(factor, number) for number in sorted(owner.sides[factor.side])])
+
+
+def test_the_budget_changes_no_bit(data, tmp_path):
+    sides = in_files(data, tmp_path)
+    line = padded_width(3) * 8
+    fits = []
+    for budget in (np.inf, 40 * line, 1):
+        problem = problem_of(data, sides, budget=budget)
+        with pytest.warns(match="limit of 4"):
+            result = solve(Alternating(), problem, stopping=Stopping(0.0, 4), seed=0)
+        fits.append((whole(problem, result.factors.left), result.history.objective))
+        groups = problem.engine.owner.groups(ROWS, data.shape[1], line)
+        assert [part.number for group in groups for part in group.parts] == list(range(len(sides[ROWS])))
+        counts = [len(group.parts) for group in groups]
+        assert {np.inf: max(counts) == len(sides[ROWS]), 1: max(counts) == 1}.get(budget, len(counts) > 1)
+    for left, objective in fits[1:]:
+        np.testing.assert_array_equal(left, fits[0][0])
+        assert objective == fits[0][1]
+
+
+def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path):
+    """From the files of the last half-step, and from recipes for all that was made of them."""
+    sides, folder = in_files(data, tmp_path), tmp_path / "factors"
+    folder.mkdir()
+
+    def owner():
+        return Owner(sides, kernels.Workers(1), folder=str(folder))
+
+    first = owner()
+    new = {
+        (side, name): FactorShards(name + side, side, data.shape[0], 3, padded_width(3), "<f8")
+        for side in (ROWS, COLS)
+        for name in ("start", "solved")
+    }
+    states = [np.random.PCG64(number).state for number in range(20)]
+    for side in (ROWS, COLS):
+        first.sums(side, "start", new[side, "start"], states, 1.0)
+    solved, other = new[ROWS, "solved"], new[COLS, "start"]
+    first.sums(ROWS, "solve", solved, None, other, True, 0.5, np.eye(4), None)
+    centred = replace(solved, name="centred", recipe=("shifted", solved, 0.25))
+    moved = replace(solved, name="moved", recipe=("moved", centred, new[ROWS, "start"], 0.5))
+    turned = replace(solved, name="turned", recipe=("turned", moved, np.diag([1.0, 2.0, 3.0])))
+    second = owner()
+    for factor in (turned, moved, centred, solved):
+        for number in first.sides[ROWS]:
+            np.testing.assert_array_equal(second.shard(factor, number), first.shard(factor, number))
+    start, end = first.shard(new[ROWS, "start"], 0), first.shard(solved, 0).copy()
+    end[:, 3] -= 0.25
+    np.testing.assert_allclose(first.shard(turned, 0)[:, :3], ((1.5 * end - 0.5 * start)[:, :3]) * [1, 2, 3])
+    path = shard_file(folder, solved.name, 1)
+    content = bytearray(path.read_bytes())
+    content[5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"{path.name} of the factors is damaged"):
+        owner().shard(solved, 1)
+    first.forget([solved.name])
+    assert not list(folder.glob("solved*"))
+    with pytest.raises(InputError, match="is gone"):
+        owner().shard(moved, 0)
