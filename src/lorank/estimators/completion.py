@@ -99,7 +99,8 @@ class MatrixCompletion(ModelEstimator):
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
     goal : "values", "ranking" or "auto"
         "ranking" fits preferences to make lists of, from clicks or ratings, and chooses what is not given by `metric`
-        on held-out entries; its predictions are preferences. "auto" does so where all values are the same.
+        on held-out entries; its predictions are preferences. "auto" does so where few entries are observed and all of
+        them are the same.
     metric : str
         A measure of lists (ndcg, recall, precision, map, mrr) and their length.
     unobserved_weight, unobserved_value : float
