@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=20)
     parser.add_argument("--sweeps", type=int, default=6)
     parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--lose", action="store_true", help="a node with a worker goes down in the middle of the third sweep")
+    parser.add_argument("--lose", action="store_true", help="a node goes down in the middle of the third sweep")
     parser.add_argument("--private", action="store_true", help="a work folder that only the first node sees: refused")
     given = parser.parse_args()
     if os.geteuid() or shutil.which("ip") is None or shutil.which("tc") is None:
