@@ -97,15 +97,18 @@ def test_a_fit_with_biases_takes_the_ridges_of_its_data():
     assert plain.setting_.bias_ridges is None
 
 
-def test_offsets_are_the_same_bits_wherever_the_lines_are_kept():
+def test_offsets_are_the_same_wherever_the_lines_are_kept():
+    from lorank.distributed.engines import LocalEngine
     from lorank.distributed.parts import parts_of
-    from lorank.distributed.problem import COLS, ROWS, FolderProblem, LocalEngine
+    from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
 
     seen = drawn(m=80, n=60)
     engine = LocalEngine({ROWS: parts_of(seen.by_row), COLS: parts_of(seen.by_col)}, 2)
-    spread, here = FolderProblem(seen, None, 1, engine=engine).offsets(), empirical_bayes_offsets(seen)
-    np.testing.assert_array_equal(spread.a, here.a)
-    assert (spread.mu, spread.va, spread.vb, spread.s2) == (here.mu, here.va, here.vb, here.s2)
+    spread = FolderProblem(Elsewhere(seen.shape, seen.dtype), None, 1, engine=engine).offsets()
+    here = empirical_bayes_offsets(seen)
+    # Sums are taken part by part, so that the last bits differ.
+    for name in ("mu", "va", "vb", "s2"):
+        assert getattr(spread, name) == pytest.approx(getattr(here, name), rel=1e-9)
     engine.close()
 
 

@@ -44,13 +44,16 @@ LEAST_COLUMNS, LISTED, MOST_SCORES = 50, 10, 1 << 21
 
 
 def applies(asked: Parameters, observations: Observations) -> bool:
-    """Whether lists are the goal: if that is asked for, or if all values are the same, which is said then."""
+    """Whether lists are the goal: if that is asked for, or if all values are the same, which is said then.
+
+    A table of which more than half is observed is no record of clicks: equal values are completed as they are.
+    """
     if asked.goal not in GOALS:
         raise InputError(f"goal must be 'auto', 'values' or 'ranking'; got {asked.goal!r}.")
     if asked.goal != AUTO:
         return bool(asked.goal == "ranking")
     m, n = observations.shape
-    few = observations.nnz < LEAST_ENTRIES or min(m, n) < LEAST_SIDE or observations.nnz == m * n
+    few = observations.nnz < LEAST_ENTRIES or min(m, n) < LEAST_SIDE or 2 * observations.nnz > m * n
     if few or not is_constant(observations) or AUTO not in (asked.lam, asked.rank):
         return False
     if not asked.any_method and registry.find(asked.method).samples:  # it knows nothing of what was not observed
