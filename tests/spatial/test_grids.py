@@ -7,7 +7,7 @@ from scipy.ndimage import gaussian_filter
 from lorank import spatial
 from lorank.errors import InputError
 from lorank.spatial import GridCompletion, gaps, grids
-from lorank.spatial.gaps import Regression, Smoothing, hide_gaps
+from lorank.spatial.gaps import Regression, Smoothing, hide_gaps, lend_gaps
 
 GIVEN = {"rank": 4, "lam": 1.0, "theta": 1.0, "time_length": 3.0}
 
@@ -100,10 +100,16 @@ def test_smoothing_is_a_weighted_mean():
 def test_hidden_gaps_are_those_of_other_times(sea, monkeypatch):
     monkeypatch.setattr(gaps, "HIDDEN", 0.3)
     missing = np.isnan(sea[1])
-    hidden = hide_gaps(sea[1], np.random.default_rng(0))
+    pairs = lend_gaps(sea[1], np.random.default_rng(0))
+    hidden = hide_gaps(sea[1], pairs)
     assert not (hidden & missing).any()
-    for t in np.flatnonzero(hidden.any(axis=(1, 2))):
-        assert any(np.array_equal(hidden[t], ~missing[t] & missing[s]) for s in range(80) if s != t)
+    assert set(np.flatnonzero(hidden.any(axis=(1, 2)))) <= set(pairs[:, 0])
+    assert len(set(pairs[:, 0])) == len(pairs) == 24
+    for t, lender in pairs:
+        np.testing.assert_array_equal(hidden[t], ~missing[t] & missing[lender])
+    part = hide_gaps(sea[1][:, 3:9, 5:20], pairs)
+    np.testing.assert_array_equal(part, hidden[:, 3:9, 5:20])
+    assert not lend_gaps(np.zeros((3, 2, 2)), np.random.default_rng(0)).size, "a grid without gaps has none to lend"
 
 
 @pytest.fixture

@@ -66,18 +66,21 @@ class Smoothing:
         return total / below, weight / below
 
 
-def hide_gaps(values: Array, rng: np.random.Generator) -> Array:
-    """Which values (n, y, x) of some times are hidden: where another time has a gap."""
+def lend_gaps(values: Array, rng: np.random.Generator) -> Array:
+    """Pairs (k, 2) of times of values (n, y, x): one that is judged, and one whose gaps it gets."""
     gaps = np.isnan(values)
-    n = len(values)
-    hidden = np.zeros_like(gaps)
     missing = gaps.mean(axis=(1, 2)) - gaps.all(axis=0).mean()
-    donors = np.flatnonzero(missing > 0)
+    lenders = np.flatnonzero(missing > 0)
     # Clear times: in a time with few values there is little to hide.
-    clear = np.argsort(missing, kind="stable")[: max(1, n // 2)]
-    for t in rng.permutation(clear)[: max(1, round(HIDDEN * n))]:
-        if donors.size:
-            hidden[t] = ~gaps[t] & gaps[rng.choice(donors)]
-        else:
-            hidden[t] = ~gaps[t] & (rng.random(gaps[t].shape) < 0.5)
+    clear = np.argsort(missing, kind="stable")[: max(1, len(values) // 2)]
+    judged = rng.permutation(clear)[: max(1, round(HIDDEN * len(values)))]
+    return np.column_stack([judged, rng.choice(lenders, judged.size)]) if lenders.size else np.empty((0, 2), int)
+
+
+def hide_gaps(values: Array, pairs: Array) -> Array:
+    """Which values (n, y, x) of the grid or of a part of it are hidden by the gaps that were lent."""
+    gaps = np.isnan(values)
+    hidden = np.zeros_like(gaps)
+    for judged, lender in pairs:
+        hidden[judged] = ~gaps[judged] & gaps[lender]
     return hidden

@@ -27,7 +27,7 @@ from lorank.side_information import KernelPrior
 from lorank.spatial.cell_errors import CellErrors
 from lorank.spatial.climatology import Basis
 from lorank.spatial.fields import fit_anomalies
-from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps
+from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps, lend_gaps
 from lorank.tuning.coordinate import coordinate_search
 from lorank.types import Array
 
@@ -97,11 +97,11 @@ class GridCompletion(BaseEstimator):
             if not cells.size:
                 raise InputError("No cell has a single value; there is nothing to learn from.")
             self._basis, self._times = _basis(time, n), _steps(time, n)
-            hidden = hide_gaps(sample, rng)
-            masked = _cells(np.where(hidden, np.nan, sample))
+            pairs = lend_gaps(sample, rng)
+            masked = _cells(np.where(hide_gaps(sample, pairs), np.nan, sample))
             self._choose_rank(masked, cells, rng)
             regression = self._regression(masked)
-            self._choose_smoothing(regression, rng, bar)
+            self._choose_smoothing(regression, pairs, bar)
             self.regression_ = self._regression(cells)
         return self
 
@@ -196,10 +196,14 @@ class GridCompletion(BaseEstimator):
         precision[:q, :q], precision[q:, q:] = np.diag(1 / between), np.linalg.inv(W)
         return Regression(np.column_stack([B, scale * factors.H]), centre, precision, noise)
 
-    def _choose_smoothing(self, regression: Regression, rng: np.random.Generator, bar: ProgressBar) -> None:
-        """Smoothing with the least error at hidden gaps of a window, and what errors there are like."""
+    def _choose_smoothing(self, regression: Regression, pairs: Array, bar: ProgressBar) -> None:
+        """Smoothing with the least error at hidden gaps of a window, and what errors there are like.
+
+        The gaps are those that were hidden from the regression, too: factors of a time that were fitted to the hidden
+        values would leave errors that are too small.
+        """
         truth = _window(self.values_)
-        hidden = hide_gaps(truth, rng)
+        hidden = hide_gaps(truth, pairs)
         x = np.where(hidden, np.nan, truth)
         field = _regressed(regression, x)
         residual = x - field
