@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Owner
+from lorank.distributed.owner import Owner, gather
 from lorank.linalg import padded_width
 from lorank.types import Array
 
@@ -118,16 +117,15 @@ class Travel:
             found[side] = counts
         return found
 
-    def fetch(self, factor: FactorShards, positions: Array | None) -> Array:
-        """Lines of a factor, by positions or all, from whoever owns them."""
+    def fetch(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
+        """Put lines of a factor, by positions or all, into an array, from whoever owns them."""
         import ray
         from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError
 
         began = time.perf_counter()
         actors, published, bounds = self.route
-        count = factor.lines if positions is None else positions.size
-        out = kernels.aligned_zeros((count, factor.width), factor.dtype)
         asked, at = [], 0
+        here: tuple[slice, Array | None] | None = None
         for owner, (lo, hi) in enumerate(bounds):
             own = None if positions is None else _within(positions, lo, hi)
             size = hi - lo if own is None else own.size
@@ -135,23 +133,22 @@ class Travel:
                 continue
             span, at = slice(at, at + size), at + size
             if owner == self.number:
-                out[span] = self.owner.lines_of(factor, own)
+                here = span, own
             elif published[owner] is not None:
                 asked.append((span, None if own is None else own - lo, published[owner]))
             else:
                 there = None if own is None else self._list(owner, positions, own)
                 asked.append((span, None, actors[owner].lines_of.remote(factor, there)))
+        if here is not None:
+            self.owner.copy_lines(factor, here[1], out[here[0]])
         for span, chosen, ref in asked:
             try:
-                lines = ray.get(ref)
+                shards = ray.get(ref)
             except (RayActorError, ObjectLostError, OwnerDiedError) as error:
                 raise LostLines(str(error)) from None
-            if chosen is None:
-                out[span] = lines
-            else:
-                np.take(lines, chosen, axis=0, out=out[span])
+            ends = np.cumsum([0, *map(len, shards)]).tolist()
+            gather(ends, shards.__getitem__, chosen, out[span])
         self.waiting += time.perf_counter() - began
-        return out
 
     def _list(self, owner: int, positions: Any, own: Array) -> Any:
         """Positions for an owner, as an object that travels to it once."""
