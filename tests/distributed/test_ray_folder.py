@@ -203,6 +203,12 @@ def test_too_much_for_the_cluster_is_refused_before_it_starts(folder, work, monk
             fit(folder, **PARAMS, work_folder=work)
 
 
+def test_factors_that_the_disk_has_no_room_for_are_refused_before_they_are_made(folder, work, monkeypatch):
+    monkeypatch.setattr(folder_fit, "SHARD_FILES", 10**12)
+    with pytest.raises(InputError, match=r"^Factors of \d+ x \d+ need about .* give a larger work folder"):
+        fit(folder, **PARAMS, work_folder=work)
+
+
 def listening():
     """Addresses on which this process or one below it listens, as /proc writes them."""
     own, waiting = set(), [os.getpid()]

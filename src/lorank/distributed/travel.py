@@ -21,9 +21,11 @@ from lorank.types import Array
 
 # The factor that the lines of each side are regressed on is that of the other.
 OTHER = {"rows": "cols", "cols": "rows", "held out": "cols"}
-# What a plan counts on: bytes a second between two nodes (10 Gbit/s), and seconds of a core for each entry and sweep,
-# by (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them.
+# What a plan counts on: bytes a second between two nodes (10 Gbit/s), seconds of a core for each entry and sweep, by
+# (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them, and for each line's system, by k
+# and k^2, which matters where lines have few entries.
 BANDWIDTH, PER_PAIR, PER_NUMBER = 1.25e9, 0.088e-9, 1.44e-9
+PER_LINE = 10e-9, 1.9e-9
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,15 @@ class Route:
                     network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
         return cls(whole, moved, network)
 
-    def describe(self, entries: int, k: int, cores: int) -> str:
+    def describe(self, entries: int, lines: int, k: int, cores: int) -> str:
         """The plan in a sentence, with the bytes of a sweep and the seconds that it is expected to take."""
         parts = [
             f"{self.bytes[side] / 1e6:.3g} MB to the {what} ({self.network[side] / 1e6:.3g} MB between nodes)"
             for side, what in (("rows", "rows"), ("cols", "columns"))
         ]
         moving = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
-        computing = entries * (PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)) / cores
+        each_entry = PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)
+        computing = (entries * each_entry + lines * (PER_LINE[0] * k + PER_LINE[1] * k * k)) / cores
         listed = sum(not whole for side in self.whole.values() for whole in side)
         return (
             f"A sweep moves {' and '.join(parts)}; about {computing:.2g} s of computing on {cores} cores and "
