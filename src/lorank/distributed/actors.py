@@ -15,7 +15,7 @@ from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Nodes, Operation, Owner, shards_of, total
-from lorank.distributed.parts import Part, PartFile
+from lorank.distributed.parts import DamagedBlock, Part, PartFile
 from lorank.distributed.travel import LostLines, Route, Travel
 from lorank.errors import InputError
 from lorank.kernels import unlocked
@@ -205,6 +205,10 @@ class RayEngine(Engine):
             try:
                 answer = ray.get(ready)
             except RayTaskError as error:
+                if isinstance(error.cause, DamagedBlock):
+                    self.mend(error.cause)
+                    waiting[self._asked(number, ask)] = number, self._actors[number]
+                    continue
                 if not isinstance(error.cause, LostLines):
                     raise (error.cause if isinstance(error.cause, InputError) else error) from None
                 dead = self._silent()

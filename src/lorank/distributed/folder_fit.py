@@ -229,6 +229,7 @@ def _engine(
         engine = RayEngine(prepared.sides, workers, threads, str(folder), budget)
     else:
         engine = LocalEngine(prepared.sides, workers * threads, budget)
+    engine.rebuild = prepared.rebuild
     try:
         yield engine
     finally:
