@@ -216,11 +216,11 @@ class Owner:
             yield part.number, np.zeros(1)
 
     def save(self, side: str, factor: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
-        """Write the shards of a factor into a folder."""
+        """Write the shards of a factor into a folder, to be there after the machine has stopped."""
         for number in self.sides[side]:
             path = shard_file(folder, factor.name, number)
             if not path.exists():  # a factor never changes under its name
-                write_shard(path, self.shard(factor, number))
+                write_shard(path, self.shard(factor, number), sync=True)
             yield number, np.zeros(1)
 
     def load(self, side: str, new: FactorShards, saved: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
