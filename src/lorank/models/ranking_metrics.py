@@ -59,7 +59,7 @@ def ranking_scores(
         raise InputError("No test value is high enough to be relevant; lower the threshold.")
     if popular:
         if contents.observations is None:
-            raise InputError("What is popular is told by the data that the model was fitted on, which was not saved.")
+            raise InputError("What is popular is known by the data that the model was fitted on, which was not saved.")
         return _measured(most_popular(contents.observations, rows, k), wanted, rows, contents.observations, metrics)
     lists = np.full((rows.size, k), -1)
     done = 0
@@ -71,7 +71,7 @@ def ranking_scores(
 
 def most_popular(train: Observations, rows: Array, k: int) -> Array:
     """The k columns with the most entries that each row has not seen; -1 where there are no more."""
-    order = np.argsort(-np.diff(train.by_col.pointers), kind="stable")
+    order = np.argsort(-column_counts(train), kind="stable")
     lists = np.full((rows.size, k), -1)
     for i, row in enumerate(rows):
         seen = train.by_row.indices[train.by_row.pointers[row] : train.by_row.pointers[row + 1]]
@@ -79,6 +79,11 @@ def most_popular(train: Observations, rows: Array, k: int) -> Array:
         best = best[~np.isin(best, seen)][:k]
         lists[i, : best.size] = best
     return lists
+
+
+def column_counts(train: Observations) -> Array:
+    """Entries of each column; by rows, which models in shards have alone."""
+    return np.bincount(np.asarray(train.by_row.indices), minlength=train.shape[1])
 
 
 def _measured(
@@ -92,7 +97,7 @@ def _measured(
             continue
         if seen is None:
             raise InputError(f"{name} needs the data that the model was fitted on, which was not saved with it.")
-        popular = np.bincount(np.asarray(seen.by_row.indices), minlength=wanted.shape[1])
+        popular = column_counts(seen)
         if name == "coverage":
             answers[f"{name}@{k}"] = list_metrics.coverage(lists, wanted.shape[1])
         elif name == "novelty":
