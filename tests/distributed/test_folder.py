@@ -189,19 +189,47 @@ def test_a_damaged_block_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("when", [1, 4])
-def test_damage_is_noticed_in_any_sweep(folder, tmp_path, when):
+@pytest.mark.parametrize("side", ["rows", "cols", "held-out"])
+def test_a_block_that_is_damaged_in_any_sweep_is_rebuilt(folder, tmp_path, when, side):
+    work = tmp_path / "work"
+    work.mkdir()
+    same = {**NAMES, "backend": "out-of-core", "work_folder": work, "rank": 2, "tol": 0, "max_iter": 6}
+    whole, damaged = fit(folder, **same, validation=0.2), []
+
+    def damage(progress):
+        if progress.iteration == when:
+            (block,) = work.glob(f"lorank-blocks-*/{side}-0.part")
+            damaged.append(block)
+            with open(block, "rb+") as file:  # in place: the inode that is mapped
+                file.write(bytes(8))
+                file.write(b"damage")
+
+    model = fit(folder, **same, validation=0.2, callbacks=[damage])
+    assert damaged
+    np.testing.assert_array_equal(model.factors.left, whole.factors.left)
+    assert model.result.history.objective == whole.result.history.objective
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_damage_is_named_where_the_source_is_not_what_it_was(folder, tmp_path, changed):
     work = tmp_path / "work"
     work.mkdir()
 
     def damage(progress):
-        if progress.iteration == when:
+        if progress.iteration == 2:
             (block,) = work.glob("lorank-blocks-*/cols-0.part")
             content = bytearray(block.read_bytes())
             content[-2] ^= 64
             with open(block, "rb+") as file:  # in place: the inode that is mapped
                 file.write(content)
+            source = folder / "1.parquet"
+            if changed:
+                pq.write_table(pq.read_table(source).slice(0, 1), source)
+            else:
+                source.unlink()
 
-    with pytest.raises(InputError, match=r"cols-0\.part is damaged"):
+    expected = r"cols-0\.part is damaged, and its Parquet files have changed" if changed else r"1\.parquet is gone"
+    with pytest.raises(InputError, match=expected):
         fit(folder, **NAMES, backend="out-of-core", work_folder=work, rank=2, tol=0, callbacks=[damage])
 
 

@@ -10,9 +10,10 @@ from lorank import Observations, kernels
 from lorank.distributed import parts
 from lorank.distributed.engines import LocalEngine
 from lorank.distributed.factor_shards import FactorShards, shard_file
-from lorank.distributed.owner import Owner, joined, total
+from lorank.distributed.owner import Owner, gather, joined, total
 from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
 from lorank.errors import InputError
+from lorank.files import writing
 from lorank.linalg import padded_width
 from lorank.problems import Problem
 from lorank.problems.offsets import empirical_bayes_offsets
@@ -171,3 +172,27 @@ def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path)
     assert not list(folder.glob("solved*"))
     with pytest.raises(InputError, match="is gone"):
         owner().shard(moved, 0)
+
+
+@pytest.mark.parametrize("positions", [None, [], [3], [4, 6], [3, 5, 6, 7, 8, 11, 12], [11, 12]])
+def test_lines_are_gathered_from_shards_and_no_shard_is_made_for_nothing(positions):
+    ends, whole, asked = [3, 5, 8, 8, 13], np.arange(26.0).reshape(13, 2), []
+
+    def shard(place):
+        asked.append(place)
+        return whole[ends[place] : ends[place + 1]]
+
+    wanted = np.arange(3, 13) if positions is None else np.array(positions, np.int32)
+    out = np.zeros((wanted.size, 2))
+    gather(ends, shard, None if positions is None else wanted, out)
+    np.testing.assert_array_equal(out, whole[wanted])
+    assert asked == [place for place, (lo, hi) in enumerate(pairwise(ends)) if ((wanted >= lo) & (wanted < hi)).any()]
+
+
+def test_shards_of_a_checkpoint_are_forced_to_the_disk(tmp_path, monkeypatch):
+    data, forced = Observations.from_dense(np.arange(12.0).reshape(4, 3)), []
+    engine = LocalEngine({ROWS: parts.parts_of(data.by_row), COLS: parts.parts_of(data.by_col)})
+    problem = FolderProblem(Elsewhere(data.shape, data.dtype), FactoredNNFN(lam=1.0), 2, engine=engine)
+    monkeypatch.setattr(writing, "_force_to_disk", forced.append)
+    problem.random_start(0).left.save_shards(tmp_path)
+    assert len(forced) == len(list(tmp_path.glob("*.shard"))) > 0

@@ -171,8 +171,9 @@ def test_a_file_that_vanishes_is_named(folder, work, few_parts, monkeypatch):
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_block_that_is_lost_or_changed_is_named(folder, work, few_parts, lost):
+def test_a_block_that_is_lost_or_changed_is_rebuilt(folder, work, few_parts, lost):
     """The block is read again by a worker that takes the place of one that died."""
+    damaged = []
 
     def damage(progress):
         if progress.iteration == 2:
@@ -180,13 +181,16 @@ def test_a_block_that_is_lost_or_changed_is_named(folder, work, few_parts, lost)
             content = bytearray(block.read_bytes())
             content[-1] ^= 1
             block.unlink()
+            damaged.append(block)
             if not lost:
                 block.write_bytes(content)
                 for pid in actors():
                     os.kill(pid, signal.SIGKILL)
 
-    with pytest.raises(InputError, match=r"rows-1\.part is " + ("gone" if lost else "damaged")):
-        fit(folder, **PARAMS, work_folder=work, callbacks=[damage])
+    model = fit(folder, **PARAMS, work_folder=work, callbacks=[damage])
+    assert damaged
+    whole = fit(folder, **PARAMS, work_folder=work, backend="out-of-core")
+    np.testing.assert_array_equal(model.factors.left, whole.factors.left)
 
 
 def test_too_much_for_the_cluster_is_refused_before_it_starts(folder, work, monkeypatch):
@@ -201,6 +205,12 @@ def test_too_much_for_the_cluster_is_refused_before_it_starts(folder, work, monk
         patch.setattr(folder_fit.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 60))
         with pytest.raises(InputError, match=r"needs about \d+\.\d GiB over all workers and Ray has"):
             fit(folder, **PARAMS, work_folder=work)
+
+
+def test_factors_that_the_disk_has_no_room_for_are_refused_before_they_are_made(folder, work, monkeypatch):
+    monkeypatch.setattr(folder_fit, "SHARD_FILES", 10**12)
+    with pytest.raises(InputError, match=r"^Factors of \d+ x \d+ need about .* give a larger work folder"):
+        fit(folder, **PARAMS, work_folder=work)
 
 
 def listening():

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Nodes, Operation, Owner, total
-from lorank.distributed.parts import Part, PartFile
+from lorank.distributed.owner import Nodes, Operation, Owner, shards_of, total
+from lorank.distributed.parts import DamagedBlock, Part, PartFile
 from lorank.distributed.travel import LostLines, Route, Travel
 from lorank.errors import InputError
 from lorank.kernels import unlocked
@@ -67,9 +67,13 @@ class _Worker:
         """Regressions of all lines of a side on a factor that comes along; the lines' factors go back."""
         return self._timed(lambda: _regressions(self.owner, side, unlocked(drag), *args), [])
 
-    def lines_of(self, factor: FactorShards, positions: Array | None) -> Array:
-        """Lines that this worker owns, for others."""
-        return self.owner.lines_of(factor, positions)
+    def lines_of(self, factor: FactorShards, positions: Array | None) -> list[Array]:
+        """Lines that this worker owns, for others: one array of those at some positions, or all, shard by shard."""
+        if positions is None:
+            return [shard for _, shard in shards_of(self.owner, factor.side, factor)]
+        lines = kernels.aligned_zeros((positions.size, factor.width), factor.dtype)
+        self.owner.copy_lines(factor, positions, lines)
+        return [lines]
 
     def _timed(self, function: Callable[[], Any], route: list[Any]) -> tuple[float, Any]:
         import ray
@@ -201,6 +205,10 @@ class RayEngine(Engine):
             try:
                 answer = ray.get(ready)
             except RayTaskError as error:
+                if isinstance(error.cause, DamagedBlock):
+                    self.mend(error.cause)
+                    waiting[self._asked(number, ask)] = number, self._actors[number]
+                    continue
                 if not isinstance(error.cause, LostLines):
                     raise (error.cause if isinstance(error.cause, InputError) else error) from None
                 dead = self._silent()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Operation, Owner, total
-from lorank.distributed.parts import Part
+from lorank.distributed.parts import DamagedBlock, Part
 from lorank.linalg import padded_width
 from lorank.types import Array
+
+# A block that is damaged so many times again is given up: its disk cannot be trusted.
+REBUILDS = 3
 
 
 class Engine:
@@ -30,6 +34,9 @@ class Engine:
         self._spans = {side: [(part.lo, part.hi) for part in parts] for side, parts in sides.items()}
         self._token, self._made = secrets.token_hex(4), 0
         self._forgotten: list[str] = []
+        # Writes a damaged block again, given its path, where that can be done; and how often it was asked for each.
+        self.rebuild: Callable[[str], None] | None = None
+        self._rebuilt: Counter[str] = Counter()
         self._summaries: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
 
     def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
@@ -45,6 +52,13 @@ class Engine:
 
     def close(self) -> None:
         """Let go of everything."""
+
+    def mend(self, block: DamagedBlock) -> None:
+        """Have a damaged block written again; the error goes on if that is impossible, or does not help."""
+        self._rebuilt[block.path] += 1
+        if self.rebuild is None or self._rebuilt[block.path] > REBUILDS:
+            raise block
+        self.rebuild(block.path)
 
     def spans(self, side: str) -> list[tuple[int, int]]:
         """The first line of each part of a side, and the one after its last."""
@@ -93,10 +107,10 @@ class LocalEngine(Engine):
 
     def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
         self.owner.forget(self._take_forgotten())
-        return total(self.owner.sums(side, operation, *args))
+        return total(self._whole(lambda: self.owner.sums(side, operation, *args)))
 
     def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
-        answers = self.owner.each(side, operation, *args)
+        answers = self._whole(lambda: self.owner.each(side, operation, *args))
         return [answers[number] for number in sorted(answers)]
 
     def new(self, like: FactorShards, recipe: tuple[Any, ...] | None) -> FactorShards:
@@ -109,6 +123,13 @@ class LocalEngine(Engine):
             self.owner.shard(made, number)
         object.__setattr__(made, "recipe", None)
         return made
+
+    def _whole(self, ask: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return ask()
+            except DamagedBlock as block:
+                self.mend(block)
 
     def close(self) -> None:
         self.owner.workers.close()

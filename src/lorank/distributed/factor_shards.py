@@ -108,11 +108,11 @@ def shard_file(folder: str | Path, name: str, part: int) -> Path:
     return Path(folder) / f"{name}-{part}.shard"
 
 
-def write_shard(path: Path, shard: Array) -> None:
-    """A shard and its checksum, whole or not at all."""
+def write_shard(path: Path, shard: Array, *, sync: bool = False) -> None:
+    """A shard and its checksum, whole or not at all; with `sync` also if the machine stops."""
     content = np.ascontiguousarray(shard)
     found = np.array([checksum(unlocked(content.reshape(-1).view(np.uint8)))], np.uint64)
-    with replacing(path, sync=False) as beside, open(beside, "wb") as file:
+    with replacing(path, sync=sync) as beside, open(beside, "wb") as file:
         file.writelines([content.data, found.data])
 
 

@@ -27,7 +27,7 @@ from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
 from lorank.files import refuse, url_of
 from lorank.linalg.factors import padded_width
-from lorank.linalg.memory import check_memory
+from lorank.linalg.memory import check_memory, free_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
 from lorank.solvers import Callback, Checkpoint, Status, Stopping
@@ -37,6 +37,8 @@ from lorank.tuning.setting import AUTO, Setting
 
 # How the name of a model that is one file ends; any other name is that of a folder of shards.
 ONE_FILE = ".lorank"
+# Pairs of factors that are in files at a time: now, before, next, the best so far, and those on their way.
+SHARD_FILES = 5
 
 
 def fit(
@@ -111,10 +113,13 @@ def fit(
     files, columns = parquet.parquet_files(folder), (row, col, value)
     entries = parquet.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
-    store = min(1 << 30, 16 * entries * padded_width(rank))
+    # The store takes memory as it fills, and a factor that it has no room for goes by way of the disk.
+    store = min(max(1 << 30, free_memory() // 4), 16 * entries * padded_width(rank))
     on_ray = backend == "ray"
     with claimed(checkpoint), _temporary(work_folder) as own:
-        _check_disk(own, entries, dtype)
+        # Entries by rows and by columns on their way, and one side.
+        size = np.dtype(dtype).itemsize
+        _check_disk(own, f"The blocks of {entries} entries", entries * (3 * size + 20))
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
                 check_cluster((0, 0), entries, rank, dtype, workers, threads)
@@ -125,11 +130,12 @@ def fit(
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
             if on_ray:
                 check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
+                _check_disk(own, f"Factors of {m} x {n}", SHARD_FILES * (m + n) * padded_width(rank) * size)
             with _engine(prepared, on_ray, workers, threads, own, memory_budget or np.inf) as engine:
                 if isinstance(engine, RayEngine):
                     plan = engine.prepare(padded_width(rank) * np.dtype(dtype).itemsize)
                     if report is not None:
-                        report(plan.describe(entries, rank, workers * threads))
+                        report(plan.describe(entries, m + n, rank, workers * threads))
                 nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
                 plain = FolderProblem(nothing, None, rank, engine=engine)
                 ridges = plain.offsets().ridges if biases else None
@@ -204,13 +210,13 @@ def _save_one_file(model: Model, path: str | Path, sides: Mapping[str, Sequence[
     replace(model, observations=seen, range=(float(values.min()), float(values.max()))).save(path)
 
 
-def _check_disk(folder: Path, entries: int, dtype: str) -> None:
-    """Refuse a work folder that the blocks do not fit in: entries by rows and by columns on their way, and one side."""
-    needed, free = entries * (3 * np.dtype(dtype).itemsize + 20), shutil.disk_usage(folder).free
+def _check_disk(folder: Path, what: str, needed: int) -> None:
+    """Refuse a work folder that what is to be written there does not fit in."""
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(
-            f"The blocks of {entries} entries need about {needed / 2**30:.1f} GiB and {folder.parent} has "
-            f"{free / 2**30:.1f} GiB free; give a larger work folder."
+            f"{what} need about {needed / 2**30:.1f} GiB and {folder.parent} has {free / 2**30:.1f} GiB free; give a "
+            "larger work folder."
         )
 
 
@@ -223,6 +229,7 @@ def _engine(
         engine = RayEngine(prepared.sides, workers, threads, str(folder), budget)
     else:
         engine = LocalEngine(prepared.sides, workers * threads, budget)
+    engine.rebuild = prepared.rebuild
     try:
         yield engine
     finally:

@@ -7,7 +7,8 @@ bits whoever owns which parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from threading import RLock
 from typing import Any
 
@@ -22,8 +23,8 @@ from lorank.types import Array
 
 # Sums of the parts from index 2^level to (index + 1) 2^level, by (level, index).
 Nodes = dict[tuple[int, int], Array]
-# Lines of a factor by their positions, ascending, or all of them.
-Fetch = Callable[[FactorShards, Array | None], Array]
+# Puts lines of a factor, by their positions, ascending, or all of them, into an array.
+Fetch = Callable[[FactorShards, Array | None, Array], None]
 # Of an owner, a side and further arguments: the number of each part and an answer.
 Operation = Callable[..., Iterable[tuple[int, Any]]]
 _NOTHING = np.zeros((0, 0))
@@ -64,7 +65,9 @@ class Owner:
     ) -> None:
         self.sides = {side: {part.number: part for part in parts} for side, parts in sides.items()}
         self.workers, self.folder, self.budget = workers, folder, budget
-        self.fetch = fetch or self.lines_of
+        self.fetch = fetch or self.copy_lines
+        # Where fetched lines are put: the same memory in each half-step, since fresh memory is slow at first touch.
+        self._fetched: Array = np.zeros(0, np.uint8)
         self._shards: dict[tuple[str, int], Array] = {}
         self._groups: dict[tuple[str, int], list[Group]] = {}
         # Shards are asked for by other workers while this one computes.
@@ -112,22 +115,11 @@ class Owner:
                 for number in numbers:
                     shard_file(self.folder, name, number).unlink(missing_ok=True)
 
-    def lines_of(self, factor: FactorShards, positions: Array | None) -> Array:
-        """Lines of a factor that are owned here: those at some positions, ascending, or all."""
+    def copy_lines(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
+        """Put lines of a factor that are owned here into an array: those at some positions, ascending, or all."""
         parts = list(self.sides[factor.side].values())
-        if positions is None:
-            count = parts[-1].hi - parts[0].lo
-            out = kernels.aligned_zeros((count, factor.width), factor.dtype)
-            for part in parts:
-                out[part.lo - parts[0].lo : part.hi - parts[0].lo] = self.shard(factor, part.number)
-            return out
-        ends = np.searchsorted(positions, [parts[0].lo, *(part.hi for part in parts)]).tolist()
-        out = kernels.aligned_zeros((positions.size, factor.width), factor.dtype)
-        for part, first, last in zip(parts, ends, ends[1:]):
-            if last > first:
-                shard = self.shard(factor, part.number)
-                np.take(shard, positions[first:last] - part.lo, axis=0, out=out[first:last])
-        return out
+        ends = [parts[0].lo, *(part.hi for part in parts)]
+        gather(ends, lambda place: self.shard(factor, parts[place].number), positions, out)
 
     # What is asked of the parts of a side: each answer is a vector, to be summed.
 
@@ -224,11 +216,11 @@ class Owner:
             yield part.number, np.zeros(1)
 
     def save(self, side: str, factor: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
-        """Write the shards of a factor into a folder."""
+        """Write the shards of a factor into a folder, to be there after the machine has stopped."""
         for number in self.sides[side]:
             path = shard_file(folder, factor.name, number)
             if not path.exists():  # a factor never changes under its name
-                write_shard(path, self.shard(factor, number))
+                write_shard(path, self.shard(factor, number), sync=True)
             yield number, np.zeros(1)
 
     def load(self, side: str, new: FactorShards, saved: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
@@ -252,11 +244,19 @@ class Owner:
             yield part, part.lines()
 
     def _with_features(self, side: str, other: FactorShards) -> Iterator[tuple[Part, Lines, Array]]:
-        """Each part with the lines of the other factor that its indices are positions in."""
-        for group in self.groups(side, other.lines, other.width * other.dtype.itemsize):
-            block = self.fetch(other, group.positions)
+        """Each part with lines of the other factor, and with indices that are positions in them."""
+        line_bytes = other.width * other.dtype.itemsize
+        for group in self.groups(side, other.lines, line_bytes):
+            count = other.lines if group.positions is None else group.positions.size
+            if self._fetched.size < count * line_bytes:
+                self._fetched = np.zeros(0, np.uint8)  # let go of the old one first
+                self._fetched = kernels.aligned_zeros((count * line_bytes,), np.uint8)
+            block = self._fetched[: count * line_bytes].view(other.dtype).reshape(count, other.width)
+            self.fetch(other, group.positions, block)
             for part, places in zip(group.parts, group.places):
-                yield part, part.lines(), block if places is None else np.ascontiguousarray(block[places])
+                lines = part.lines()
+                # Indices are fewer bytes than the factors' lines that they are positions of.
+                yield part, lines if places is None else replace(lines, indices=places[lines.indices]), block
 
     def groups(self, side: str, others: int, line_bytes: int) -> list[Group]:
         """The parts in groups within the budget, each with what it needs of the other side's lines."""
@@ -288,6 +288,20 @@ def _group(lists: Sequence[tuple[Part, Array | None]], others: int) -> Group:
     if positions is None:
         return Group(parts, None, [needed for _, needed in lists])
     return Group(parts, positions, [np.searchsorted(positions, needed).astype(np.int32) for needed in known])
+
+
+def gather(ends: Sequence[int], shard: Callable[[int], Array], positions: Array | None, out: Array) -> None:
+    """Put lines at ascending positions, or all, of shards that follow each other into an array.
+
+    The shard at a place has the lines from ends[place] to ends[place + 1]; it is asked for only if some are needed.
+    """
+    wanted = np.subtract(ends, ends[0]) if positions is None else np.searchsorted(positions, ends)
+    for place, (first, last) in enumerate(pairwise(wanted.tolist())):
+        if last > first and positions is None:
+            out[first:last] = shard(place)
+        elif last > first and positions is not None:
+            # Positions are inside; to say so spares numpy a copy.
+            np.take(shard(place), positions[first:last] - ends[place], axis=0, out=out[first:last], mode="clip")
 
 
 def joined(nodes: Nodes) -> Nodes:

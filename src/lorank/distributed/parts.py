@@ -28,6 +28,17 @@ PARTS = 32
 LINE_WEIGHT = 8
 
 
+class DamagedBlock(InputError):
+    """A block that is not what was written: of its path, and what is wrong."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(path, what)  # as they are, for the way from one process to another
+        self.path, self.what = path, what
+
+    def __str__(self) -> str:
+        return f"The block {self.path} is {self.what}; fit again."
+
+
 @dataclass(frozen=True)
 class PartFile:
     """Lines in a file: pointers, values, weights if there are any, indices, one after the other; and their checksum.
@@ -74,9 +85,9 @@ class PartFile:
         try:
             whole = np.memmap(self.path, np.uint8, "r")
         except (OSError, ValueError):
-            raise InputError(f"The block {self.path} is gone or empty; fit again.") from None
+            raise DamagedBlock(self.path, "gone or empty") from None
         if whole.size != expected or checksum(unlocked(whole)) != self.checksum:
-            raise InputError(f"The block {self.path} is damaged; fit again.")
+            raise DamagedBlock(self.path, "damaged")
         arrays, at = [], 0
         for size, kind in sizes:
             length = size * np.dtype(kind).itemsize

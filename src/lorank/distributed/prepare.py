@@ -48,6 +48,19 @@ class Prepared:
     # Files of the ids of each part.
     ids: dict[str, list[str]]
     shape: tuple[int, int]
+    # What it was made from.
+    files: Sequence[str]
+    plan: Plan
+
+    def rebuild(self, path: str) -> None:
+        """Write the file of a part again from the Parquet files, if they give what it was; here, in one process."""
+        side, part = next((side, part) for side in self.sides for part in self.sides[side] if part.source.path == path)
+        counts = [spill(file, self.plan, number, (side,)) for number, file in enumerate(self.files)]
+        made = assemble(side, part.number, self.plan, counts)
+        for spilled in _spilled(self.plan, side, counts):
+            os.unlink(spilled)
+        if made != part.source:
+            raise InputError(f"The block {path} is damaged, and its Parquet files have changed; fit again.")
 
 
 @dataclass(frozen=True)
@@ -93,9 +106,10 @@ def prepare(
     cuts = {side: numbering.cuts for side, numbering in ids.items()}
     cuts[HELD_OUT] = cuts[ROWS]
     plan = Plan(columns, str(folder), ids, cuts, np.dtype(dtype).str, held_out, seed)
-    batched = run(spill, [(path, plan, number) for number, path in enumerate(files)])
+    names = (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS)
+    batched = run(spill, [(path, plan, number, names) for number, path in enumerate(files)])
     sides = {}
-    for side in (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS):
+    for side in names:
         made = run(assemble, [(side, number, plan, batched) for number in range(len(cuts[side]) - 1)])
         ends = cuts[side].tolist()
         sides[side] = [Part(at, lo, hi, made[at].entries, made[at]) for at, (lo, hi) in enumerate(pairwise(ends))]
@@ -105,7 +119,7 @@ def prepare(
     for side, numbering in ids.items():
         jobs = [(path, numbering, part.lo, part.hi) for path, part in zip(named[side], sides[side])]
         run(write_part_ids, jobs)
-    return Prepared(sides, named, (ids[ROWS].lines, ids[COLS].lines))
+    return Prepared(sides, named, (ids[ROWS].lines, ids[COLS].lines), files, plan)
 
 
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:
@@ -119,9 +133,9 @@ def scan(path: str, columns: Columns, folder: str, number: int) -> None:
             write_table(found, id_file(folder, side, number))
 
 
-def spill(path: str, plan: Plan, number: int) -> int:
-    """Write one file's entries, each batch sorted by part behind a table of where the parts begin; gives the number of
-    batches."""
+def spill(path: str, plan: Plan, number: int, sides: Sequence[str]) -> int:
+    """Write one file's entries for some sides, each batch sorted by part behind a table of where the parts begin; gives
+    the number of batches."""
     written = 0
     found = {side: Positions(id_file(plan.folder, side, number), plan.cuts[side]) for side in (ROWS, COLS)}
     for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
@@ -135,7 +149,7 @@ def spill(path: str, plan: Plan, number: int) -> int:
             (COLS, j, i, col_part, known & ~held),
             (HELD_OUT, i, j, row_part, known & held),
         ):
-            if side == HELD_OUT and not plan.held_out:
+            if side not in sides:
                 continue
             records = np.empty(np.count_nonzero(chosen), kind)
             starts = np.zeros(plan.cuts[side].size, np.int64)

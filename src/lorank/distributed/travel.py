@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Owner
+from lorank.distributed.owner import Owner, gather
 from lorank.linalg import padded_width
 from lorank.types import Array
 
 # The factor that the lines of each side are regressed on is that of the other.
 OTHER = {"rows": "cols", "cols": "rows", "held out": "cols"}
-# What a plan counts on: bytes a second between two nodes (10 Gbit/s), and seconds of a core for each entry and sweep,
-# by (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them.
+# What a plan counts on: bytes a second between two nodes (10 Gbit/s), seconds of a core for each entry and sweep, by
+# (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them, and for each line's system, by k
+# and k^2, which matters where lines have few entries.
 BANDWIDTH, PER_PAIR, PER_NUMBER = 1.25e9, 0.088e-9, 1.44e-9
+PER_LINE = 10e-9, 1.9e-9
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,15 @@ class Route:
                     network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
         return cls(whole, moved, network)
 
-    def describe(self, entries: int, k: int, cores: int) -> str:
+    def describe(self, entries: int, lines: int, k: int, cores: int) -> str:
         """The plan in a sentence, with the bytes of a sweep and the seconds that it is expected to take."""
         parts = [
             f"{self.bytes[side] / 1e6:.3g} MB to the {what} ({self.network[side] / 1e6:.3g} MB between nodes)"
             for side, what in (("rows", "rows"), ("cols", "columns"))
         ]
         moving = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
-        computing = entries * (PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)) / cores
+        each_entry = PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)
+        computing = (entries * each_entry + lines * (PER_LINE[0] * k + PER_LINE[1] * k * k)) / cores
         listed = sum(not whole for side in self.whole.values() for whole in side)
         return (
             f"A sweep moves {' and '.join(parts)}; about {computing:.2g} s of computing on {cores} cores and "
@@ -118,16 +120,15 @@ class Travel:
             found[side] = counts
         return found
 
-    def fetch(self, factor: FactorShards, positions: Array | None) -> Array:
-        """Lines of a factor, by positions or all, from whoever owns them."""
+    def fetch(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
+        """Put lines of a factor, by positions or all, into an array, from whoever owns them."""
         import ray
         from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError
 
         began = time.perf_counter()
         actors, published, bounds = self.route
-        count = factor.lines if positions is None else positions.size
-        out = kernels.aligned_zeros((count, factor.width), factor.dtype)
         asked, at = [], 0
+        here: tuple[slice, Array | None] | None = None
         for owner, (lo, hi) in enumerate(bounds):
             own = None if positions is None else _within(positions, lo, hi)
             size = hi - lo if own is None else own.size
@@ -135,23 +136,22 @@ class Travel:
                 continue
             span, at = slice(at, at + size), at + size
             if owner == self.number:
-                out[span] = self.owner.lines_of(factor, own)
+                here = span, own
             elif published[owner] is not None:
                 asked.append((span, None if own is None else own - lo, published[owner]))
             else:
                 there = None if own is None else self._list(owner, positions, own)
                 asked.append((span, None, actors[owner].lines_of.remote(factor, there)))
+        if here is not None:
+            self.owner.copy_lines(factor, here[1], out[here[0]])
         for span, chosen, ref in asked:
             try:
-                lines = ray.get(ref)
+                shards = ray.get(ref)
             except (RayActorError, ObjectLostError, OwnerDiedError) as error:
                 raise LostLines(str(error)) from None
-            if chosen is None:
-                out[span] = lines
-            else:
-                np.take(lines, chosen, axis=0, out=out[span])
+            ends = np.cumsum([0, *map(len, shards)]).tolist()
+            gather(ends, shards.__getitem__, chosen, out[span])
         self.waiting += time.perf_counter() - began
-        return out
 
     def _list(self, owner: int, positions: Any, own: Array) -> Any:
         """Positions for an owner, as an object that travels to it once."""
