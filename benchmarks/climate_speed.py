@@ -1,9 +1,13 @@
-"""The rest of benchmarks/climate.py: how long fits take, and how much memory."""
+"""The rest of benchmarks/climate.py: how long fits take, and how much memory.
+
+`python benchmarks/climate_speed.py 1000 500` fills a grid of 1000 x 1000 cells x 500 times.
+"""
 
 from __future__ import annotations
 
 import itertools
 import resource
+import sys
 import time
 
 import numpy as np
@@ -12,6 +16,7 @@ from lorank import MatrixCompletion
 from lorank.datasets import StationData
 from lorank.observations import Observations
 from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.spatial import GridCompletion
 
 
 def speed(data: StationData, seen: np.ndarray) -> None:
@@ -58,5 +63,34 @@ def _large() -> None:
         factors = model.result_.factors
         miss = factors.W[others] @ factors.H.T - truth[others]
         error = np.sqrt(np.mean(miss**2)) / truth[others].std()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE where unmeasured {error:.3f}, peak {peak:.2f} GB")
+        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE where unmeasured {error:.3f}, {peak()}")
+
+
+def peak() -> str:
+    return f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9:.2f} GB"
+
+
+def large_grid(side: int, n: int) -> None:
+    """A square grid in float32, a field of rank 6 with noise, a third of it under clouds of 50 x 50 cells."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[0:side, 0:side] / side
+    patterns = np.stack([np.sin(2 * np.pi * (a * y + b * x)) for a, b in rng.uniform(0, 3, (6, 2))]).astype(np.float32)
+    series = np.cumsum(rng.standard_normal((n, 6)), axis=0).astype(np.float32) / 5
+    values = np.empty((n, side, side), np.float32)
+    clouds = -(-side // 50)
+    for t in range(n):
+        values[t] = np.tensordot(series[t], patterns, 1) + 0.1 * rng.standard_normal((side, side), np.float32)
+        values[t][np.kron(rng.random((clouds, clouds)) < 1 / 3, np.ones((50, 50), bool))[:side, :side]] = np.nan
+    print(f"data {values.nbytes / 1e9:.2f} GB, {peak()}", flush=True)
+    started = time.process_time()
+    model = GridCompletion().fit(values)
+    print(f"tuned in {time.process_time() - started:.0f} s CPU, {peak()}", flush=True)
+    started = time.process_time()
+    filled, _ = model.complete()
+    print(f"filled in {time.process_time() - started:.0f} s CPU, {peak()}", flush=True)
+    miss = [np.tensordot(series[t], patterns, 1) - filled[t] for t in range(0, n, 50)]
+    print(f"RMSE {np.sqrt(np.mean(np.square(miss))):.3f}, {model.parameters_}")
+
+
+if __name__ == "__main__":
+    large_grid(int(sys.argv[1]), int(sys.argv[2]))
