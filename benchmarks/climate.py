@@ -325,7 +325,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("LORANK_DATA", Path("../shared/data")))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--cases", nargs="*", choices=CASES, default=(), help="stations: data; all if none is named")
-    parser.add_argument("--methods", default="", help="stations: run only methods with this in their name")
+    parser.add_argument("--methods", default="", help="stations, grids: run only methods with this in their name")
     parser.add_argument(
         "--records", type=Path, default=Path("build/stations.jsonl"), help="stations: what was measured"
     )
@@ -335,7 +335,7 @@ def main() -> None:
     if "stations" in asked.what:
         stations(Path(asked.data), asked.seeds, asked.cases, asked.methods, asked.records)
     if "grids" in asked.what:
-        grids(asked.seeds)
+        grids(asked.seeds, asked.methods)
     if "gas" in asked.what:
         tasks = {name: Task(gas_anomalies(name, asked.data), 12) for name in ("CO2", "H2")}
         whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, table_6=True)

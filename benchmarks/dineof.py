@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from lorank.spatial.gaps import hide_gaps
+from lorank.spatial.gaps import hide_gaps, lend_gaps
 
 # Change at which an iteration ends, in deviations of the data, and how many rounds it has at most.
 TOLERANCE, ROUNDS = 1e-3, 300
@@ -27,13 +27,13 @@ TOLERANCE, ROUNDS = 1e-3, 300
 PATIENCE = 3
 
 
-def dineof(seen: np.ndarray, most: int = 40, seed: int = 0) -> tuple[np.ndarray, int]:
+def dineof(seen: np.ndarray, most: int = 120, seed: int = 0) -> tuple[np.ndarray, int]:
     """The field (n, y, x) reconstructed from its values, NaN missing, and the number of modes; land stays NaN."""
     cells = seen.reshape(len(seen), -1)
     sea = ~np.isnan(cells).all(axis=0)
     mean = np.nanmean(cells[:, sea])
     values = cells[:, sea] - mean
-    aside = hide_gaps(seen, np.random.default_rng(seed)).reshape(len(seen), -1)[:, sea]
+    aside = hide_gaps(seen, lend_gaps(seen, np.random.default_rng(seed))[0]).reshape(len(seen), -1)[:, sea]
     known = ~np.isnan(values)
     shown = known & ~aside
     best, error, worse = 1, np.inf, 0

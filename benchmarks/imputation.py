@@ -349,24 +349,30 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     titles = {"error": "scaled error of numbers", "wrong": "wrong classes", "energy": "energy distance"}
     parts = [
         "# Imputers compared",
-        f"Tables: {', '.join(results['table'].unique())}; {most_rows} rows at most. "
-        "Cells missing completely at random, at random and not at "
-        "random, 10, 30 and 50%. Ranks are among the methods on the same cells; errors are in standard deviations of "
+        f"Tables: {', '.join(results['table'].unique())}; {most_rows} rows at most. LowRankImputer was developed on "
+        f"{', '.join(DEVELOPED)}, and on no other. Cells missing completely at random, at random and not at random, "
+        f"{', '.join(f'{100 * share:.0f}%' for share in sorted(results['share'].unique()))}. "
+        "Ranks are among the methods on the same cells; errors are in standard deviations of "
         "the column. Seconds are of one processor (medians). `lorank` is "
         f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
     ]
-    for measure, title in titles.items():
-        wide = results.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
+    fresh = ~results["table"].isin(DEVELOPED)
+    for (measure, title), new in product(titles.items(), (True, False)):
+        part = results[fresh == new]
+        wide = part.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
+        if wide.empty:
+            continue
         ranks = wide.rank(axis=1)
         table = pd.DataFrame(
             {
                 "mean rank": ranks.mean().round(2),
                 "first or second": (100 * (ranks <= 2).mean()).round().astype(int).astype(str) + "%",
                 "mean": wide.mean().round(3),
-                "seconds": results.groupby("method")["seconds"].median().round(2),
+                "seconds": part.groupby("method")["seconds"].median().round(2),
             }
         ).sort_values("mean rank")
-        parts += [f"## {title.capitalize()} ({len(wide)} cells)", markdown(table)]
+        which = "tables that were kept for this" if new else "tables that it was developed on"
+        parts += [f"## {title.capitalize()}, {which} ({len(wide)} cells)", markdown(table)]
     for by in ("table", "mechanism"):
         wide = results.pivot_table(index=by, columns="method", values="error").round(3)
         parts += [f"## Scaled error by {by}", markdown(wide)]

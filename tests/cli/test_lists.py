@@ -141,3 +141,34 @@ def test_what_was_tried_is_a_table_on_lines_of_its_own(run, model):
     assert code == 0, err
     assert "\\n" not in err
     assert any(line.startswith("offsets alone") for line in err.splitlines())
+
+
+def test_how_much_is_said_may_be_asked_after_the_command(run, model, tmp_path):
+    (tmp_path / "pairs.csv").write_text("a,b\nnobody,film-001\n")
+    code, out, err = run("predict", "model.lorank", "pairs.csv", "-q")
+    assert (code, err) == (0, "")
+    assert "prediction" in out
+    assert run("predict", "--quiet", "model.lorank", "pairs.csv")[2] == ""
+    assert run("predict", "model.lorank", "pairs.csv", "-v")[0] == 0
+    assert run("predict", "model.lorank", "pairs.csv")[2] != ""
+
+
+def test_what_is_like_several_and_not_like_others(run, fails, model, tmp_path):
+    loaded = lorank.load("model.lorank")
+    names, _ = loaded.similar(col=["film-001", "film-007"], but_not=["film-031"], n=4)
+    words = ("similar", "model.lorank", "--col", "film-001", "--col", "film-007", "--but-not", "film-031", "-n", "4")
+    (tmp_path / "films.csv").write_text("id,title\n" + "\n".join(f"{name},The {name}" for name in names) + "\n")
+    code, out, err = run(*words, "--titles", "films.csv", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [line["film"] for line in found] == names.tolist()
+    assert [line["title"] for line in found] == [f"The {name}" for name in names]
+    code, out, err = run("similar", "model.lorank", "--row", "user-0001", "--row", "user-0042", "-n", "2", "--json")
+    names, _ = loaded.similar(row=["user-0001", "user-0042"], n=2)
+    assert [line["user"] for line in json.loads(out)] == names.tolist()
+
+
+def test_a_deny_list_that_is_not_there_is_not_taken_for_an_id(fails, model):
+    words = ("recommend", "model.lorank", "--row", "user-0042")
+    assert "There is no file watched.csv, and no column of that name." in fails(*words, "--deny", "watched.csv")
+    assert "There is no file offer.parquet" in fails(*words, "--allow", "offer.parquet")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lorank
+from lorank.models.ranking_metrics import ALL_METRICS
 
 
 @pytest.fixture
@@ -88,3 +89,43 @@ def test_lists_are_compared(run, clicks):
     assert set(rows) == {"nnfn", "most popular", "item-item", "ease"}
     assert rows["nnfn"]["ndcg@10"] > rows["most popular"]["ndcg@10"]
     assert run("compare", "clicks.csv", "--goal", "lists")[0]
+
+
+def test_a_model_of_clicks_answers_every_command(run, clicks, tmp_path):
+    code, _, err = run("fit", "clicks.csv", "--rank", "6", "--lam", "1", "-o", "m.lorank")
+    assert code == 0
+    assert not any(line.startswith("candidate ") for line in err.splitlines())  # a table of one line without a name
+    assert "Chosen among" in err
+    (tmp_path / "new.csv").write_text("user,film\nana,f1\nana,f4\nben,f2\n")
+    code, out, err = run("fold-in", "m.lorank", "new.csv", "-n", "2", "--json")
+    assert code == 0, err
+    assert [line["user"] for line in json.loads(out)] == ["ana", "ana", "ben", "ben"]
+    code, out, err = run("update", "m.lorank", "new.csv", "-o", "newer.lorank", "--json")
+    assert code == 0, err
+    assert json.loads(out)["new_rows"] == 2
+    code, out, err = run("evaluate", "m.lorank", "clicks.csv", "--json")
+    assert code == 0, err
+    assert "rmse" not in json.loads(out)
+    code, out, err = run("predict", "m.lorank", "new.csv")
+    assert code == 0, err
+    assert [line.split(",")[2] for line in out.splitlines()[1:]] == ["0.0"] * 3  # nothing is known of these people
+    assert "not preferred" in err
+    assert "{" not in run("inspect", "m.lorank")[1]
+
+
+def test_clicks_that_came_once_are_relevant_too(run, clicks, tmp_path):
+    assert run("fit", "clicks.csv", "--rank", "6", "--lam", "1", "-o", "m.lorank")[0] == 0
+    model = lorank.load("m.lorank")
+    assert model.mean > 1  # one pair was there twice
+    unseen = np.argwhere(model.observations.to_sparse().toarray() == 0)[:40]
+    lines = "\n".join(f"{model.row_ids.values[i]},{model.col_ids.values[j]}" for i, j in unseen)
+    (tmp_path / "test.csv").write_text(f"user,film\n{lines}\n")
+    code, out, err = run("evaluate", "m.lorank", "test.csv", "--metrics", "all", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert "relevant_from" not in facts  # all of them are
+    found = {name for name in facts if name.endswith("@10") and not name.startswith("most")}
+    assert found == {f"{name}@10" for name in ALL_METRICS}
+    code, _, err = run("evaluate", "m.lorank", "test.csv", "--metrics", "ndgc")
+    assert code == 1
+    assert "Unknown metric 'ndgc'; there are ndcg" in err

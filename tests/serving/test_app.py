@@ -12,6 +12,7 @@ import pytest
 from serving_model import fitted
 from starlette.testclient import TestClient
 
+import lorank
 from lorank.serving.app import QUICK, Service, _work, application
 from lorank.serving.questions import QUESTIONS, Limits
 
@@ -144,6 +145,7 @@ def test_a_new_file_takes_the_place_of_the_old_one(client, path):
     path.write_bytes(b"nonsense")  # not a model: the old one stays
     time.sleep(1.2)
     assert ask(client, "predict", rows=["u1"], cols=[100]) == first
+    assert client.get("/v1/health").json()["model"] == before
     other = fitted(seed=1)
     other.save(path)
     for _ in range(50):
@@ -155,6 +157,18 @@ def test_a_new_file_takes_the_place_of_the_old_one(client, path):
             break
     assert ask(client, "predict", rows=["u1"], cols=[100])["predictions"][0]["value"] == other.predict(["u1"], [100])[0]
     assert "lorank_failed_model_swaps_total 1" in client.get("/metrics").text
+
+
+def test_clicks_need_no_values(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 12)) < 0.3)
+    data = lorank.Observations.from_coo(rows, cols, np.ones(rows.size), (30, 12))
+    model = lorank.MatrixCompletion(goal="ranking", rank=3, lam=1.0, random_state=0).fit(data).model_
+    model.save(tmp_path / "clicks.lorank")
+    with TestClient(application(Service(str(tmp_path / "clicks.lorank"), hosts=("testserver",)))) as client:
+        found = ask(client, "fold-in", entries=[{"col": 1}, {"col": 4}], n=3)
+        assert found == ask(client, "fold-in", entries=[{"col": 1, "value": 1}, {"col": 4, "value": 1}], n=3)
+        assert ask(client, "predict", rows=[0, 30], cols=[1, 1])["predictions"][1]["value"] == 0
 
 
 def test_shards_are_served_too(model, tmp_path):

@@ -1,6 +1,7 @@
 """The page of a model in a real browser: typing, clicking, keys, and ids that would do harm if they could."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,3 +106,47 @@ def test_a_person_looks_around(page, tmp_path, width, dark):
     assert seen["problems"] == []
     assert seen["requests"] == []
     assert seen["dark"] == ("rgb(20, 24, 30)" if dark else "rgb(255, 255, 255)")
+
+
+LOOK = """<script>
+setTimeout(() => {
+  const search = document.getElementById("search"), map = document.querySelector("#map svg").getBoundingClientRect();
+  search.value = "u1"; search.dispatchEvent(new Event("input"));
+  search.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+  const names = [...document.querySelectorAll("#map text")].map(text => text.getBoundingClientRect());
+  const ticks = [...document.querySelectorAll(".chart svg")].map(chart =>
+    [...chart.querySelectorAll("text[text-anchor=end]")].slice(0, 5).map(text => text.textContent));
+  document.title = JSON.stringify({
+    list: document.querySelector("#card ol").textContent, facts: document.querySelector("dl").textContent,
+    trials: document.querySelector("#trials thead").textContent, names: names.length,
+    outside: names.filter(box => box.left < map.left || box.right > map.right + 1).length,
+    height: Math.min(...names.map(box => box.height)), same: ticks.filter(own => new Set(own).size < own.length),
+  });
+}, 500);
+</script></body>"""
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+def test_the_page_of_clicks_can_be_read(tmp_path, width):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((40, 30)) < 0.3)
+    data = lorank.Observations.from_coo(
+        rows,
+        cols,
+        np.ones(rows.size),
+        (40, 30),
+        [f"u{i}" for i in range(40)],
+        [f"a film called {j}" for j in range(30)],
+    )
+    model = lorank.MatrixCompletion(goal="ranking", rank=3, random_state=0, tol=1e-9).fit(data).model_
+    path = tmp_path / "clicks.html"
+    path.write_text(model_page(replace(model, columns=("user", "film"))).replace("</body>", LOOK))
+    seen = title_of(path, width)
+    assert "preference" in seen["list"]
+    assert "undefined" not in seen["list"]
+    assert "{" not in seen["facts"]
+    assert "1 - ndcg@10" in seen["trials"]
+    assert seen["names"] > 3
+    assert seen["outside"] == 0
+    assert seen["height"] > 9  # pixels
+    assert seen["same"] == []

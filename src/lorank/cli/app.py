@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect as inspection
 import logging
 import os
 import sys
@@ -54,31 +55,57 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+DebugOption = Annotated[
+    bool, typer.Option("--debug", rich_help_panel="Messages", help="Print the traceback of an error.")
+]
+QuietOption = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", rich_help_panel="Messages", help="Print the answer and errors, and nothing else."),
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", rich_help_panel="Messages", help="Print what the library logs as well.")
+]
+
+
 @app.callback()
 def lorank(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the answer and errors, and nothing else.")
-    ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what the library logs as well.")] = False,
+    debug: DebugOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Fit low-rank matrices to observed entries."""
     warnings.showwarning = _warn
     global _debugging
-    _debugging = debug
-    terminal.quiet = progress.quiet = quiet
+    _debugging = terminal.quiet = progress.quiet = False
+    _speak(debug, quiet, verbose)
+
+
+def _speak(debug: bool, quiet: bool, verbose: bool) -> None:
+    """Say more or less, as asked before the command or after it."""
+    global _debugging
+    _debugging |= debug
+    terminal.quiet = progress.quiet = terminal.quiet or quiet
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
 
 
+MESSAGES = {"debug": DebugOption, "quiet": QuietOption, "verbose": VerboseOption}
+
+
 def _guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose errors are one sentence and the exit code 1."""
+    """A command whose errors are one sentence and the exit code 1, and which takes --quiet and the like too."""
+    own = inspection.signature(command, eval_str=True)
+    more = [
+        inspection.Parameter(name, inspection.Parameter.KEYWORD_ONLY, default=False, annotation=option)
+        for name, option in MESSAGES.items()
+    ]
 
     @wraps(command)
     def run(**options: Any) -> None:
+        _speak(**{name: options.pop(name) for name in MESSAGES})
         try:
             with ending_cleanly(), reading_once():
                 command(**options)
@@ -95,6 +122,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
             return
         raise typer.Exit(1)
 
+    vars(run)["__signature__"] = own.replace(parameters=[*own.parameters.values(), *more])  # what typer reads
     return run
 
 

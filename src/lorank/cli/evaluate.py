@@ -43,6 +43,13 @@ def evaluate(
     relevant: Annotated[
         float | None, typer.Option(help="Smallest value that counts as relevant; the training mean if not given.")
     ] = None,
+    metrics: Annotated[
+        str,
+        typer.Option(
+            help="Measures of the lists with commas between: ndcg, recall, precision, map, mrr, coverage, novelty, "
+            "calibration; or all."
+        ),
+    ] = "ndcg,recall",
     clip: ClipOption = False,
     duplicates: DuplicatesOption = Duplicates.error,
     delimiter: DelimiterOption = None,
@@ -54,7 +61,10 @@ def evaluate(
     sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the errors of a model on a test table: RMSE, MAE, NDCG@k and recall@k beside the most popular columns.
+    """Measure the errors of a model on a test table: RMSE, MAE, and its lists beside the most popular columns.
+
+    All columns that were not observed in a row compete for the k places of its list. Of a model that ranks, such as one
+    of clicks, lists are all that is measured.
 
     Example: lorank evaluate model.lorank test.csv
     """
@@ -62,11 +72,12 @@ def evaluate(
 
     import lorank
     from lorank.errors import InputError
-    from lorank.models.ranking_metrics import ranking_scores
+    from lorank.models.ranking_metrics import find_metrics, ranking_scores, relevant_from
     from lorank.models.recommending import was_seen
     from lorank.tables import reading as tables
     from lorank.tables.translation import translated
 
+    wanted = find_metrics(metrics)
     fitted = lorank.load(model)
     habits = habits_of(encoding, decimal, na, comment)
     with translated(test, habits, delimiter, sheet) as plain:
@@ -75,7 +86,7 @@ def evaluate(
         value = value or value_column(tables.column_names(plain, delimiter, header), fitted, row, col, test)
         with ProgressBar(f"Reading {test.name}", bytes_of(plain)) as bar:
             table = tables.read_long(plain, row, col, value, delimiter=delimiter, header=header, advance=bar.advance)
-    known, unknown = _known(table.observations(duplicates), fitted)
+    known, unknown = _known(table.counted() if value is None else table.observations(duplicates), fitted)
     if unknown:
         say(f"{unknown} of {known.nnz + unknown} entries have ids that the model does not know, and are left out.")
     if not known.nnz:
@@ -91,10 +102,11 @@ def evaluate(
     if fitted.setting.grades is None:  # one that ranks predicts preferences, not values
         facts |= {"rmse": float(np.sqrt(np.mean(residuals**2))), "mae": float(np.abs(residuals).mean())}
     if fitted.observations is not None:
-        facts["relevant_from"] = fitted.mean if relevant is None else relevant
+        least = relevant_from(fitted) if relevant is None else relevant
+        facts |= {"relevant_from": least} if np.isfinite(least) else {}
         with ProgressBar("Ranking", int(np.count_nonzero(np.diff(known.by_row.pointers)))) as bar:
-            facts |= ranking_scores(fitted, known, k, relevant, bar.advance)
-        popular = ranking_scores(fitted, known, k, relevant, popular=True)
+            facts |= ranking_scores(fitted, known, k, least, bar.advance, wanted)
+        popular = ranking_scores(fitted, known, k, least, metrics=wanted, popular=True)
         facts |= {f"most_popular_{name}": value for name, value in popular.items()}
     else:
         say("The model was saved without its data, so that its lists cannot be judged.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import read_table
+from lorank.cli.inputs import names_like, read_table
 from lorank.cli.options import (
     ColOption,
     DelimiterOption,
@@ -45,8 +45,7 @@ def fold_in(
     import lorank
 
     fitted = titled(lorank.load(model), titles)
-    own = fitted.columns or (None, None, None)
-    names = (row or own[0], col or own[1], value or own[2])
+    names = names_like(fitted, row, col, value)
     observations, _ = read_table(entries, *names, delimiter, header)
     new = fitted.fold_in(observations)
     with answering(output, as_json) as append:

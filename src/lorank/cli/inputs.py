@@ -155,14 +155,24 @@ def pair_columns(
     return row, col
 
 
-def value_column(columns: tuple[str, ...], model: Model, row: str, col: str, path: Path) -> str:
-    """The model's own value column, or the one that is left of three."""
+def names_like(
+    model: Model, row: str | None, col: str | None, value: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """The columns of a table of further entries: those named, or else those of the model's own table."""
+    own = (*(model.columns or ()), None, None, None)  # a table of clicks has two
+    return row or own[0], col or own[1], value or own[2]
+
+
+def value_column(columns: tuple[str, ...], model: Model, row: str, col: str, path: Path) -> str | None:
+    """The model's own value column, or the one that is left of three; None for clicks, which have no values."""
     from lorank.tables.names import listed
 
-    own = (model.columns or (None, None, None))[2]
+    own = names_like(model, None, None, None)[2]
     rest = [name for name in columns if name not in (row, col)]
     if own in rest:
         return str(own)
+    if not rest and model.setting.grades is not None:
+        return None
     if len(rest) != 1:
         raise InputError(f"Say which column of {path} is --value; there are {listed(columns)}.")
     return rest[0]

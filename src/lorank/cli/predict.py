@@ -117,7 +117,8 @@ def predict(
         if not lines:
             raise InputError(f"{pairs} has a header and no lines.")
     if unknown:
-        say(f"{unknown} of {lines} pairs have an id that the model was not fitted on: predicted from the offsets.")
+        how = "predicted from the offsets" if fitted.setting.grades is None else "not preferred"
+        say(f"{unknown} of {lines} pairs have an id that the model was not fitted on: {how}.")
 
 
 def _kind(ids: Any) -> str:

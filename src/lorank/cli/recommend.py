@@ -14,7 +14,9 @@ from lorank.progress import ProgressBar
 if TYPE_CHECKING:
     from lorank.models import Model
 
-FILTER = "Id of a column, or a table of them (one column: for all rows; two: row and column)"
+# A word that ends like this names a table, even where there is none: a deny list must not be lost by a slip.
+TABLES = (".csv", ".tsv", ".txt", ".gz", ".zip", ".parquet", ".pq", ".xlsx", ".jsonl")
+FILTER = "Id of a column, or a table of them (one column: for all rows; two: row and column, for the rows in it)"
 AllowOption = Annotated[
     list[str] | None, typer.Option("--allow", help=f"{FILTER}: nothing else is listed. May be given several times.")
 ]
@@ -86,9 +88,15 @@ def titled(model: Model, table: Path | None) -> Model:
 def list_columns(model: Model, ranking: Any) -> dict[str, Any]:
     """A ranking as columns of a table: ids under the names of the model's own table, titles, scores."""
     names = (model.columns or ("row", "column"))[:2]
-    told = model.titles(model.find(ranking.cols, 1), 1) if model.col_titles and ranking.cols.size else {}
-    named = {name if name not in (*names, "score") else f"{name} (title)": texts for name, texts in told.items()}
+    named = titles_beside(model, ranking.cols, 1, (*names, "score"))
     return beside({**dict(zip(names, ranking)), **named}, {"score": ranking.scores})
+
+
+def titles_beside(model: Model, ids: Any, axis: int, taken: tuple[str, ...]) -> dict[str, Any]:
+    """Titles of rows or columns as columns of a table, under names that are not taken."""
+    known = (model.row_titles, model.col_titles)[axis]
+    told = model.titles(model.find(ids, axis), axis) if known and ids.size else {}
+    return {name if name not in taken else f"{name} (title)": texts for name, texts in told.items()}
 
 
 def filters_of(model: Model, allow: list[str] | None, deny: list[str] | None) -> dict[str, Any]:
@@ -106,10 +114,13 @@ def _columns_of(model: Model, given: list[str] | None) -> Any:
     from lorank.tables.names import as_model_spells
     from lorank.tables.side_tables import read_columns
 
+    ids = model.col_ids
     for_all: list[str] = []
     by_row: dict[str, list[str]] = {}
     for word in given:
         if url_of(word) is None and not Path(word).is_file():
+            if Path(word).suffix.lower() in TABLES and (ids is None or ids.find([word])[0] < 0):
+                raise InputError(f"There is no file {word}, and no column of that name.")
             for_all.append(word)
             continue
         columns = list(read_columns(Path(word)).values())
@@ -123,6 +134,6 @@ def _columns_of(model: Model, given: list[str] | None) -> Any:
     if for_all and by_row:
         raise InputError("Columns for all rows and columns by row cannot go together; give one kind.")
     if for_all:
-        return as_model_spells(np.array(for_all), model.col_ids)
+        return as_model_spells(np.array(for_all), ids)
     rows = as_model_spells(np.array(list(by_row)), model.row_ids).tolist()
-    return {row: as_model_spells(np.array(cols), model.col_ids) for row, cols in zip(rows, by_row.values())}
+    return {row: as_model_spells(np.array(cols), ids) for row, cols in zip(rows, by_row.values())}

@@ -38,10 +38,17 @@ def answer(facts: Mapping[str, Any], as_json: bool) -> None:
 
 
 def tried(model: Any, as_json: bool) -> dict[str, Any]:
-    """What a search tried, a line for each kind of model; on a terminal as a table on standard error."""
+    """What a search tried, a line for each kind of model; on a terminal as a table on standard error.
+
+    Where there was one kind only, the model itself, it is said how many were tried.
+    """
     from lorank.tuning.trials import Trials
 
-    kinds = Trials.from_rows(model.trials).candidates
+    trials = Trials.from_rows(model.trials)
+    kinds = trials.candidates
+    if [row["candidate"] for row in kinds] == [""]:
+        say(f"Chosen among {len(trials)} trials in {trials.seconds:.1f} s.")
+        return {}
     if as_json or not kinds.rows:
         return {"candidates": list(kinds.rows)} if kinds.rows else {}
     for line in str(kinds).splitlines():  # a line at a time: `say` spells out line ends, which ids may hold
@@ -65,6 +72,8 @@ def plain(value: Any) -> Any:
 def _readable(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.5g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_readable(part)}" for name, part in value.items())
     return " ".join(_readable(part) for part in value) if isinstance(value, (list, tuple)) else printable(str(value))
 
 

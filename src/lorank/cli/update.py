@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import read_table
+from lorank.cli.inputs import names_like, read_table
 from lorank.cli.options import (
     ColOption,
     DelimiterOption,
@@ -49,8 +49,7 @@ def update(
     target = output or model
     check_writable(target)
     fitted = lorank.load(model)
-    own = fitted.columns or (None, None, None)
-    names = (row or own[0], col or own[1], value or own[2])
+    names = names_like(fitted, row, col, value)
     observations, _ = read_table(entries, *names, delimiter, header, duplicates)
     updated = MatrixCompletion.from_model(fitted).partial_fit(observations).model_
     updated.save(target)

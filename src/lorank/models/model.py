@@ -67,7 +67,8 @@ class Model(Contents):
             Nothing lies outside `range`: no film gets six stars of five, and no value within it is missed by more.
         unseen : "error" or "bias"
             What to predict for rows or columns that were not in the data: refuse, or offset + the bias of the side that
-            is known (the offset if none is; without biases the mean of what was observed).
+            is known (the offset if none is; without biases the mean of what was observed, or of a model that ranks
+            the preference for what was not, `unobserved_value`).
         """
         left, right = self._positions(rows, cols, unseen)
         answers = [self._entries(left, right)]
@@ -276,7 +277,8 @@ class Model(Contents):
     def _entries(self, left: Array, right: Array) -> Array:
         """Entries at positions; an unseen row (-1) has no factor and no bias, which leaves offset + the column's bias.
 
-        Without biases nothing is left, and the answer is the mean of what was observed.
+        Without biases nothing is left, and the answer is the mean of what was observed; of a model that ranks, the
+        preference for what was not.
         """
         factors, known, workers = self.predictor, self.result.summary, Workers(self.n_jobs)
         new = (left < 0) | (right < 0)
@@ -285,7 +287,7 @@ class Model(Contents):
         else:
             predicted = np.empty(left.size, self.factors.dtype)
             predicted[~new] = factors.predict(left[~new], right[~new], workers)
-            rest = known.offset if known.biased else self.mean
+            rest = known.offset if known.biased else self.setting.unobserved_value if self.setting.grades else self.mean
             parts = ((known.left, left[new]), (known.right, right[new]))
             row_bias, col_bias = (_bias(side, known.k, index) if known.biased else 0.0 for side, index in parts)
             predicted[new] = rest + row_bias + col_bias

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,31 @@ def content(model: Model) -> dict[str, Any]:
     facts = {name: value for name, value in model.describe().items() if name not in ("singular_values", "message")}
     return {
         "facts": [[name.replace("_", " "), _text(value)] for name, value in facts.items()],
-        "names": list(model.columns or ("row", "column", "value")),
+        "names": _column_names(model),
         "all": list(model.shape),
         "rows": rows,
         "columns": _columns(model, chosen[1], counts[1]),
         "others": dict(zip(map(str, others.tolist()), _named(model, others, 1))),
         "spectrum": [float(s) for s in model.singular_values[:60]],
         "history": _history(model),
-        "trials": [{str(name): _text(value) for name, value in trial.items()} for trial in model.trials],
+        "trials": [
+            {_trial_column(model, str(name)): _text(value) for name, value in trial.items()} for trial in model.trials
+        ],
         "widths": _widths(model, counts),
         "level": LEVEL,
     }
+
+
+def _column_names(model: Model) -> list[str]:
+    """What rows, columns and scores are called."""
+    names = (*(model.columns or ("row", "column")), "value")  # a table of clicks has two columns
+    return [*names[:2], "preference" if model.setting.grades is not None else names[2]]
+
+
+def _trial_column(model: Model, name: str) -> str:
+    """Of a model that ranks, the error of a trial is what its lists lack."""
+    ranks = name == "error" and model.setting.grades is not None
+    return f"1 - {model.params['metric']}" if ranks else name
 
 
 def _counts(model: Model, axis: int) -> Array:
@@ -158,4 +173,6 @@ def _text(value: Any) -> str:
         return f"{value:.5g}"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_text, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
     return "" if value is None else str(value)

@@ -16,7 +16,12 @@ const html = (name, attributes = {}, ...parts) => {
   made.append(...parts);
   return made;
 };
-const number = value => Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+const number = (value, digits = 4) => Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(digits - 3) : String(Number(value.toPrecision(digits)));
+// Numbers with as many digits as it takes to tell them apart.
+const numbers = (values, digits = 4) => {
+  const texts = values.map(value => number(value, digits));
+  return new Set(texts).size === new Set(values).size || digits > 8 ? texts : numbers(values, digits + 1);
+};
 const short = text => text.length > 120 ? text.slice(0, 117) + "…" : text;
 const shown = line => short(line.title || line.id);
 const column = position => columns.get(position) ?? data.others[position] ?? {id: String(position), title: ""};
@@ -112,7 +117,14 @@ function open(kind, index) {
 
 // The map.
 const map = document.querySelector("#map svg"), told = document.querySelector("#map figcaption");
-const [WIDTH, HEIGHT] = [900, 520];
+// One unit of the map is a pixel, so that names can be read on a narrow screen too.
+let WIDTH, HEIGHT;
+function sizeMap() {
+  WIDTH = Math.max(300, map.clientWidth || 900);
+  HEIGHT = Math.round(WIDTH < 600 ? 1.1 * WIDTH : 0.58 * WIDTH);
+  map.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+}
+sizeMap();
 const places = data.columns.map(line => line.place), view = {x: 0, y: 0, zoom: 1};
 let chosen = -1;
 const bounds = [0, 1].map(axis => {
@@ -141,14 +153,20 @@ function drawMap() {
     dots[index].setAttribute("cy", y.toFixed(1));
     if (x > 0 && x < WIDTH && y > 0 && y < HEIGHT) inside.push([line, x, y]);
   });
-  // Names of the most observed in view, where they do not overlap.
+  // Names of the most observed in view, where they do not overlap; left of the point where there is no room to the right.
   const taken = [];
   labels.replaceChildren();
   for (const [line, x, y] of inside.slice(0, 200)) {
-    if (taken.some(([a, b]) => Math.abs(a - x) < 130 && Math.abs(b - y) < 16)) continue;
-    taken.push([x, y]);
-    const name = line.title || line.id;
-    labels.append(svg("text", {x: x + 9, y: y + 4}, name.length > 22 ? name.slice(0, 21) + "…" : name));
+    const name = line.title || line.id, text = name.length > 22 ? name.slice(0, 21) + "…" : name;
+    const label = svg("text", {y: y + 4}, text);
+    labels.append(label);
+    const length = label.getComputedTextLength(), start = x + 9 + length < WIDTH ? x + 9 : x - 9 - length;
+    if (start < 0 || taken.some(([a, b, end]) => start < end + 8 && a < start + length + 8 && Math.abs(b - y) < 16)) {
+      label.remove();
+      continue;
+    }
+    label.setAttribute("x", start.toFixed(1));
+    taken.push([start, y, start + length]);
     if (taken.length >= 40) break;
   }
 }
@@ -191,6 +209,7 @@ map.addEventListener("keydown", event => {
   event.preventDefault();
 });
 if (places.length) drawMap();
+addEventListener("resize", () => { sizeMap(); if (places.length) drawMap(); });
 
 // Charts.
 function chart(title, xlabel, curves, logy) {
@@ -202,10 +221,11 @@ function chart(title, xlabel, curves, logy) {
   if (y0 === y1) { y0 -= 0.5; y1 += 0.5; }
   const px = value => left + (width - left - 8) * (value - x0) / (x1 - x0 || 1), py = value => 8 + (height - bottom - 8) * (y1 - y(value)) / (y1 - y0);
   const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title});
+  const ticks = numbers([0, 1, 2, 3, 4].map(t => y0 + (y1 - y0) * t / 4).map(level => logy ? 10 ** level : level));
   for (let t = 0; t <= 4; t++) {
-    const level = y0 + (y1 - y0) * t / 4, at = 8 + (height - bottom - 8) * (1 - t / 4);
+    const at = 8 + (height - bottom - 8) * (1 - t / 4);
     picture.append(svg("line", {class: "grid", x1: left, x2: width - 8, y1: at, y2: at}),
-      svg("text", {x: left - 5, y: at + 4, "text-anchor": "end"}, number(logy ? 10 ** level : level)));
+      svg("text", {x: left - 5, y: at + 4, "text-anchor": "end"}, ticks[t]));
   }
   for (const at of [x0, x1]) picture.append(svg("text", {x: px(at), y: height - bottom + 15, "text-anchor": at === x0 ? "start" : "end"}, number(at)));
   picture.append(svg("text", {x: (left + width) / 2, y: height - 4, "text-anchor": "middle"}, xlabel));

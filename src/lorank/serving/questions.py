@@ -175,7 +175,10 @@ def similar(model: Model, given: Any, limits: Limits) -> Json:
 
 
 def fold_in(model: Model, given: Any, limits: Limits) -> Json:
-    """The best columns for somebody who was not in the data, from entries {col, value} of theirs."""
+    """The best columns for somebody who was not in the data, from entries {col, value} of theirs.
+
+    To a model of clicks any value says the same, and may be left out.
+    """
     fields = Fields(given, limits)
     entries, n = fields.take("entries"), fields.length()
     options = _filters(model, fields)
@@ -186,7 +189,8 @@ def fold_in(model: Model, given: Any, limits: Limits) -> Json:
         raise InputError(f"There are {len(entries)} entries; at most {limits.batch} go into one request.")
     own = [Fields(entry, limits) for entry in entries]
     cols = [entry.one_id("col") for entry in own]
-    values = [entry.number("value", -1e12, 1e12, None) for entry in own]
+    clicks = model.setting.grades is not None and model.setting.grades[2] == 0
+    values = [entry.number("value", -1e12, 1e12, 1.0 if clicks else None) for entry in own]
     for entry in own:
         entry.end()
     if None in values:

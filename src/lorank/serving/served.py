@@ -26,7 +26,7 @@ class Served:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen = self._stamp()
+        self._seen = self._taken = self._stamp()
         self.model: Model = load(path)
         self.since, self.number = time.time(), 1
 
@@ -42,7 +42,7 @@ class Served:
     @property
     def version(self) -> str:
         """A short name of what is served, the same in every worker."""
-        return hashlib.sha256(repr(self._seen).encode()).hexdigest()[:12]
+        return hashlib.sha256(repr(self._taken).encode()).hexdigest()[:12]
 
     def refresh(self) -> bool | None:
         """Look at the file: True if another model was read, False if that failed, None if nothing changed."""
@@ -55,7 +55,7 @@ class Served:
             log.warning("The new model is not taken: %s", error)
             self._seen = stamp
             return False
-        self.model, self._seen = model, stamp
+        self.model, self._seen, self._taken = model, stamp, stamp
         self.since, self.number = time.time(), self.number + 1
         log.info("Serving the new model of %s.", self.path.name)
         return True

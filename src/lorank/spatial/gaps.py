@@ -9,8 +9,9 @@ from scipy.ndimage import gaussian_filter
 
 from lorank.types import Array
 
-# Part of the times that get the gaps of other times to be judged on.
-HIDDEN = 0.15
+# Part of the times that get the gaps of other times to be judged on, and how often others are taken: errors at one time
+# are alike, so that a few times do not tell how large errors are.
+HIDDEN, REPEATS = 0.15, 3
 # Smoothing reaches so many widths.
 REACH = 3.0
 
@@ -66,18 +67,24 @@ class Smoothing:
         return total / below, weight / below
 
 
-def hide_gaps(values: Array, rng: np.random.Generator) -> Array:
-    """Which values (n, y, x) of some times are hidden: where another time has a gap."""
+def lend_gaps(values: Array, rng: np.random.Generator) -> list[Array]:
+    """Pairs (k, 2) of times of values (n, y, x), one that is judged and one whose gaps it gets, for each repeat."""
     gaps = np.isnan(values)
-    n = len(values)
-    hidden = np.zeros_like(gaps)
     missing = gaps.mean(axis=(1, 2)) - gaps.all(axis=0).mean()
-    donors = np.flatnonzero(missing > 0)
+    lenders = np.flatnonzero(missing > 0)
+    if not lenders.size:
+        return [np.empty((0, 2), int)]
     # Clear times: in a time with few values there is little to hide.
-    clear = np.argsort(missing, kind="stable")[: max(1, n // 2)]
-    for t in rng.permutation(clear)[: max(1, round(HIDDEN * n))]:
-        if donors.size:
-            hidden[t] = ~gaps[t] & gaps[rng.choice(donors)]
-        else:
-            hidden[t] = ~gaps[t] & (rng.random(gaps[t].shape) < 0.5)
+    clear = rng.permutation(np.argsort(missing, kind="stable")[: max(1, len(values) // 2)])
+    count = max(1, round(HIDDEN * len(values)))
+    judged = [clear[start : start + count] for start in range(0, min(REPEATS * count, clear.size), count)]
+    return [np.column_stack([times, rng.choice(lenders, times.size)]) for times in judged]
+
+
+def hide_gaps(values: Array, pairs: Array) -> Array:
+    """Which values (n, y, x) of the grid or of a part of it are hidden by the gaps that were lent."""
+    gaps = np.isnan(values)
+    hidden = np.zeros_like(gaps)
+    for judged, lender in pairs:
+        hidden[judged] = ~gaps[judged] & gaps[lender]
     return hidden

@@ -13,6 +13,7 @@ some times get the gaps of others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from lorank.side_information import KernelPrior
 from lorank.spatial.cell_errors import CellErrors
 from lorank.spatial.climatology import Basis
 from lorank.spatial.fields import fit_anomalies
-from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps
+from lorank.spatial.gaps import REACH, Regression, Smoothing, hide_gaps, lend_gaps
 from lorank.tuning.coordinate import coordinate_search
 from lorank.types import Array
 
@@ -97,11 +98,17 @@ class GridCompletion(BaseEstimator):
             if not cells.size:
                 raise InputError("No cell has a single value; there is nothing to learn from.")
             self._basis, self._times = _basis(time, n), _steps(time, n)
-            hidden = hide_gaps(sample, rng)
-            masked = _cells(np.where(hidden, np.nan, sample))
-            self._choose_rank(masked, cells, rng)
-            regression = self._regression(masked)
-            self._choose_smoothing(regression, rng, bar)
+            lent, window = lend_gaps(sample, rng), _window(values)
+            held_out = []
+            for pairs in lent:
+                masked = _cells(np.where(hide_gaps(sample, pairs), np.nan, sample))
+                if pairs is lent[0]:
+                    self._choose_rank(masked, cells, rng)
+                trial = _Trial.of(window, hide_gaps(window, pairs), self._regression(masked))
+                if pairs is lent[0]:
+                    self._choose_smoothing(trial, bar)
+                held_out.append(trial.errors(Smoothing(*self.parameters_["smoothing"])))
+            self._errors = _errors(held_out)
             self.regression_ = self._regression(cells)
         return self
 
@@ -137,7 +144,7 @@ class GridCompletion(BaseEstimator):
         """Predictions and deviations of a block (n, a, b); NaN where a cell was never seen."""
         field = _regressed(self.regression_, x)
         smoothed, known = Smoothing(*self.parameters_["smoothing"]).apply(x - field)
-        level, anomaly = _variances(x, x - field, known, self.regression_)
+        level, anomaly = _variances(x - field, known, self.regression_)
         return field + smoothed, self._errors.deviation(level, anomaly)
 
     def _choose_rank(self, masked: Array, cells: Array, rng: np.random.Generator) -> None:
@@ -196,40 +203,58 @@ class GridCompletion(BaseEstimator):
         precision[:q, :q], precision[q:, q:] = np.diag(1 / between), np.linalg.inv(W)
         return Regression(np.column_stack([B, scale * factors.H]), centre, precision, noise)
 
-    def _choose_smoothing(self, regression: Regression, rng: np.random.Generator, bar: ProgressBar) -> None:
-        """Smoothing with the least error at hidden gaps of a window, and what errors there are like."""
-        truth = _window(self.values_)
-        hidden = hide_gaps(truth, rng)
-        x = np.where(hidden, np.nan, truth)
-        field = _regressed(regression, x)
-        residual = x - field
-        scored = hidden & ~np.isnan(field)
-
-        def smoothed(parameters: Mapping[str, Any]) -> tuple[Array, Array]:
-            return Smoothing(parameters["cells"], parameters["times"], parameters["shrinkage"]).apply(residual)
+    def _choose_smoothing(self, trial: _Trial, bar: ProgressBar) -> None:
+        """Smoothing with the least error at hidden gaps of a window."""
 
         def error(parameters: Mapping[str, Any]) -> float:
             bar.draw()
-            return float(np.sqrt(np.mean((field + smoothed(parameters)[0] - truth)[scored] ** 2)))
+            return float(np.sqrt(np.mean(trial.errors(Smoothing(**parameters))[0] ** 2)))
 
         candidates = {
             "cells": (2.0, 1.0, 4.0, 8.0, 0.0),
             "times": (0.5, 0.0, 1.0, 2.0, 4.0),
             "shrinkage": (3.0, 1.0, 10.0, 30.0),
         }
-        chosen = dict(zip(candidates, self.smoothing or (0.0, 0.0, 1.0)))
-        if self.smoothing is None and scored.any():
+        none = {"cells": 0.0, "times": 0.0, "shrinkage": 1.0}
+        chosen = dict(zip(candidates, self.smoothing or none.values()))
+        if self.smoothing is None and trial.scored.any():
             chosen = coordinate_search(error, candidates, dict.fromkeys(candidates), rounds=2).parameters
-            if error(chosen) >= float(np.sqrt(np.mean((field - truth)[scored] ** 2))):
-                chosen = {"cells": 0.0, "times": 0.0, "shrinkage": 1.0}
+            chosen = chosen if error(chosen) < error(none) else none
         self.parameters_ = {**self.parameters_, "smoothing": tuple(chosen.values())}
-        values, known = smoothed(chosen)
-        level, anomaly = _variances(x, residual, known, regression)
-        miss = (field + values - truth)[scored]
-        if miss.size > 30:
-            self._errors = CellErrors.fit(miss, level[scored], anomaly[scored])
-        else:
-            self._errors = CellErrors(np.ones(2), np.linspace(-2, 2, 100))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A window (n, a, b) of the grid, its regression and what is left over where gaps were not hidden, and where
+    errors are looked at.
+
+    The regression must not have seen what is hidden here: factors of a time that were fitted to hidden values would
+    leave errors that are too small.
+    """
+
+    truth: Array
+    regression: Regression
+    field: Array
+    residual: Array
+    scored: Array
+
+    @classmethod
+    def of(cls, truth: Array, hidden: Array, regression: Regression) -> _Trial:
+        x = np.where(hidden, np.nan, truth)
+        field = _regressed(regression, x)
+        return cls(truth, regression, field, x - field, hidden & ~np.isnan(field))
+
+    def errors(self, smoothing: Smoothing) -> tuple[Array, Array, Array]:
+        """Errors (c,) at hidden values, and the two parts of the variance of each."""
+        smoothed, known = smoothing.apply(self.residual)
+        level, anomaly = _variances(self.residual, known, self.regression)
+        return (self.field + smoothed - self.truth)[self.scored], level[self.scored], anomaly[self.scored]
+
+
+def _errors(held_out: list[tuple[Array, Array, Array]]) -> CellErrors:
+    """What errors are like, from errors and variances of several trials."""
+    miss, level, anomaly = (np.concatenate(parts) for parts in zip(*held_out))
+    return CellErrors.fit(miss, level, anomaly) if miss.size > 30 else CellErrors(np.ones(2), np.linspace(-2, 2, 100))
 
 
 def _read(values: Any, rows: slice, cols: slice) -> Array:
@@ -252,7 +277,7 @@ def _regressed(regression: Regression, x: Array) -> Array:
     return np.ascontiguousarray(out.T).reshape(x.shape)
 
 
-def _variances(x: Array, residual: Array, known: Array, regression: Regression) -> tuple[Array, Array]:
+def _variances(residual: Array, known: Array, regression: Regression) -> tuple[Array, Array]:
     """Two parts of the variance of an error: of a cell's few values, and of residuals with little seen around."""
     seen = ~np.isnan(residual)
     count = seen.sum(axis=0)
