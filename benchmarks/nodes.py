@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=20)
     parser.add_argument("--sweeps", type=int, default=6)
     parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--lose", action="store_true", help="the last node goes down in the middle of the third sweep")
+    parser.add_argument("--lose", action="store_true", help="a node goes down in the middle of the third sweep")
     parser.add_argument("--private", action="store_true", help="a work folder that only the first node sees: refused")
     given = parser.parse_args()
     if os.geteuid() or shutil.which("ip") is None or shutil.which("tc") is None:
@@ -254,8 +254,9 @@ def main() -> None:
             driver.stdin.flush()
             if given.lose and said["sweep"] == 2:
                 time.sleep(sweep / 2)
-                nodes.lose(NODES - 1)
-                print(json.dumps({"lost": NODES - 1}), flush=True)
+                victim = max(node for node in range(1, NODES) if placed[node])  # one that has a worker
+                nodes.lose(victim)
+                print(json.dumps({"lost": victim}), flush=True)
         if driver.wait(60):
             raise SystemExit("The driver failed.")
 

@@ -22,7 +22,7 @@ from lorank.models import Model, Setting
 from lorank.models.contents import contents_of
 from lorank.models.folding import refuse_mean
 from lorank.models.intervals import calibrate
-from lorank.models.updating import grown, told
+from lorank.models.updating import grown, grown_names
 from lorank.observations import Observations, observe
 from lorank.solvers import Callback
 from lorank.solvers.checkpoint import claiming
@@ -55,12 +55,13 @@ class MatrixCompletion(ModelEstimator):
         For NNFN how much of the Frobenius norm is taken off, from 0 (nuclear norm) to 1 (NNFN, the default). At 1 a
         matrix of rank one costs nothing, so the answer never falls to rank 0. Capped-l1, LSP and MCP have a theta
         of their own. None takes the method's own; a method without it refuses it.
-    loss : "squared", "huber", "logistic", "ordinal", or a Loss
+    loss : "auto", "squared", "huber", "logistic", "ordinal", "poisson", or a Loss
         Of an entry, for the factored methods; `lorank.losses.Huber(delta=...)` sets where Huber's turns linear.
         Ordinal, which "bpmf" takes too, is for values on a scale of few levels: `predict` gives expected levels, and
         `predict_proba` the probability of each.
         Logistic is for two classes, 0 and 1 or -1 and 1: `predict` then gives the score x, and
-        `scipy.special.expit(x)` is the probability of the class 1.
+        `scipy.special.expit(x)` is the probability of the class 1. "auto" is squared, and with effort="best" ordinal
+        too is tried for values on a scale.
     solver : str or object
         "auto", or one of the method's solvers by name, or such a solver with settings of its own.
     biases : bool or "auto"
@@ -97,6 +98,9 @@ class MatrixCompletion(ModelEstimator):
     features : "implicit" or None
         "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
         "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
+    effort : "fast", "balanced" or "best"
+        How much time a search for the method may take: fast tries NNFN, balanced the sampler too, and best more levels
+        of values, higher ranks and more draws. `max_seconds` bounds it in seconds.
     goal : "values", "ranking" or "auto"
         "ranking" fits preferences to make lists of, from clicks or ratings, and chooses what is not given by `metric`
         on held-out entries; its predictions are preferences. "auto" does so where few entries are observed and all of
@@ -320,7 +324,7 @@ class MatrixCompletion(ModelEstimator):
         setting, trials = running.for_data(asked, observations, model.setting), Trials.from_rows(model.trials)
         result = running.solve(asked, observations, setting, more.start, seed=0)
         self._finish(asked, observations, setting, result, more.calibration, trials, model.lists)
-        return self._keep(replace(self.model_, **told(model, observations.shape)))
+        return self._keep(replace(self.model_, **grown_names(model, observations.shape)))
 
     def _asked(self) -> Parameters:
         return Parameters(**self.get_params(deep=False))

@@ -82,7 +82,7 @@ def _joined(
     return Identifiers(np.concatenate([values, added])), found, size + int(np.count_nonzero(unknown))
 
 
-def told(model: Contents, shape: tuple[int, int]) -> dict[str, Any]:
+def grown_names(model: Contents, shape: tuple[int, int]) -> dict[str, Any]:
     """The names of a model's table and its titles, for a model that has grown to this shape; new lines have none."""
     titles = [
         {name: np.concatenate([texts, np.full(size - len(texts), "", object)]) for name, texts in own.items()}

@@ -126,8 +126,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                 return best
             if best is not None and math.isfinite(found.error):
                 untuned = best.parameters.get("rank") == 0 or not known[best.parameters[CANDIDATE]].tuned
-                gain, told = _difference(found, best, kind.tuned or untuned, log.trials[0].error ** 2)
-                found = log.remark(found, told)
+                gain, remark = _difference(found, best, kind.tuned or untuned, log.trials[0].error ** 2)
+                found = log.remark(found, remark)
                 best = found if gain > 0 else best
             compared.append(found)
             best = best or found
@@ -153,8 +153,8 @@ def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> t
     # As a part of the root mean squared error: d(e^2) = 2 e de.
     scale = max(2 * float(best.losses.mean()), 1e-300)
     much = "far" if abs(gain) > scale else f"{abs(gain) / scale:.2%} +- {error / scale:.2%}"
-    told = f"{much} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
-    return gain - margin, told
+    remark = f"{much} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
+    return gain - margin, remark
 
 
 def paired(losses: Array, others: Array) -> tuple[float, float]:
