@@ -39,6 +39,8 @@ from lorank.types import Array
 
 # Sweeps of a trial, and rows that judge it, at most.
 SWEEPS, ROWS = 8, 5000
+# Scores that are held at a time.
+SCORES = 1 << 17
 # Where the search begins, and how far each parameter goes; ranks by effort.
 FIRST_RANK, FIRST_WEIGHT, FIRST_POWER = 32, 0.2, 1.0
 MOST_RANK = {"fast": 32, "balanced": 128, "best": 256}
@@ -143,7 +145,7 @@ def lists_of(scores_of_rows: Callable[[Array], Array], seen: Observations, rows:
     n = seen.shape[1]
     k = min(k, n)
     lists = np.full((rows.size, k), -1)
-    size = max(1, (1 << 22) // n)
+    size = max(1, SCORES // n)
     for start in range(0, rows.size, size):
         block = rows[start : start + size]
         scores = scores_of_rows(block)
