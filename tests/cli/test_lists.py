@@ -172,3 +172,13 @@ def test_a_deny_list_that_is_not_there_is_not_taken_for_an_id(fails, model):
     words = ("recommend", "model.lorank", "--row", "user-0042")
     assert "There is no file watched.csv, and no column of that name." in fails(*words, "--deny", "watched.csv")
     assert "There is no file offer.parquet" in fails(*words, "--allow", "offer.parquet")
+
+
+def test_titles_are_kept_in_the_file(run, model, tmp_path):
+    films = "\n".join(f"film-{number:03},Film {number}" for number in range(1, 41))
+    (tmp_path / "films.csv").write_text(f"id,title\n{films}\n")
+    words = ("--rank", "2", "--lam", "0.5", "--theta", "1", "--titles", "films.csv", "-o", "titled.lorank")
+    assert run("fit", "ratings.csv", *words)[0] == 0
+    found = json.loads(run("recommend", "titled.lorank", "--row", "user-0042", "-n", "2", "--json")[1])
+    assert [line["title"] for line in found] == [f"Film {int(line['film'][5:])}" for line in found]
+    assert run("fit", "ratings.csv", *words[:-3], "none.csv", "-o", "other.lorank")[0] == 1

@@ -1,5 +1,6 @@
 """Clicks and weights from tables, by the shell."""
 
+import csv
 import json
 
 import numpy as np
@@ -129,3 +130,32 @@ def test_clicks_that_came_once_are_relevant_too(run, clicks, tmp_path):
     code, _, err = run("evaluate", "m.lorank", "test.csv", "--metrics", "ndgc")
     assert code == 1
     assert "Unknown metric 'ndgc'; there are ndcg" in err
+
+
+def test_a_table_is_split_by_what_came_last(run, clicks, tmp_path):
+    table = [("ana", "a", 3, 10), ("ana", "b", 4, 30), ("ana", "c", 5, 20), ("ben", "a", 1, 40), ("ben", "b", 2, 5)]
+    lines = "\n".join(",".join(map(str, line)) for line in table)
+    (tmp_path / "timed.csv").write_text(f"user,film,stars,at\n{lines}\n")
+    named = ("--row", "user", "--col", "film", "--value", "stars")
+
+    def parts(*words):
+        code, _, err = run("split", "timed.csv", *named, *words)
+        assert code == 0, err
+        texts = ((tmp_path / name).read_text() for name in ("train.csv", "test.csv"))
+        both = [list(csv.reader(text.splitlines()))[1:] for text in texts]
+        return [{(user, film, float(stars), float(at)) for user, film, stars, at in part} for part in both]
+
+    everything = {tuple(map(str, line[:2])) + line[2:] for line in table}
+    train, test = parts("--time", "at", "--last", "1")
+    assert test == {("ana", "b", 4, 30), ("ben", "a", 1, 40)}
+    assert train == everything - test
+    train, test = parts("--time", "at", "--by-time", "--fraction", "0.4")
+    assert test == {("ana", "b", 4, 30), ("ben", "a", 1, 40)}
+    assert run("split", "timed.csv", *named, "--last", "1")[0] == 2  # there is no telling without times
+    assert "must be three files" in run("split", "test.csv")[2]  # it would be written over
+    before = (tmp_path / "clicks.csv").read_text().split()[1:]
+    assert run("split", "clicks.csv")[0] == 0
+    after = [line for name in ("train.csv", "test.csv") for line in (tmp_path / name).read_text().split()[1:]]
+    assert sorted(after) == sorted(before)  # the pair that was there twice, too
+    assert run("fit", "train.csv", "--rank", "6", "--lam", "1", "-o", "m.lorank")[0] == 0
+    assert run("evaluate", "m.lorank", "test.csv")[0] == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.cli.inputs import habits_of, read_table, read_validation, share_of, sides_of, times_of
-from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto
+from lorank.cli.method_options import MethodOption, SetOption, ThetaOption, method_of, number_or_auto, numbers
 from lorank.cli.options import (
     AddressOption,
     Backend,
@@ -40,6 +40,7 @@ from lorank.cli.options import (
     SheetOption,
     TableOrFolderArgument,
     ThreadsOption,
+    TitlesOption,
     ValueOption,
     WeightOption,
     WhenOption,
@@ -48,6 +49,7 @@ from lorank.cli.options import (
     check_command,
     yes_no_auto,
 )
+from lorank.cli.recommend import titled
 from lorank.cli.terminal import answer, noting_interrupts, say, tried
 from lorank.errors import InputError
 from lorank.files import refuse, size_of, url_of
@@ -83,6 +85,7 @@ def fit(
     row_features: RowFeaturesOption = None,
     col_features: ColFeaturesOption = None,
     features: FeaturesOption = "auto",
+    titles: TitlesOption = None,
     loss: LossOption = "auto",
     effort: EffortOption = "balanced",
     validation: Annotated[
@@ -143,7 +146,7 @@ def fit(
     params = {
         "method": chosen if assignments else method,
         "rank": number_or_auto(rank, "--rank", int),
-        "lam": _numbers(lam) if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
+        "lam": numbers(lam, "--lam") if runs.in_parts and "," in lam else number_or_auto(lam, "--lam", float),
         "theta": number_or_auto(theta or "auto", "--theta", float),
         "biases": yes_no_auto(biases),
         "features": None if features == "none" else features,
@@ -173,8 +176,8 @@ def fit(
         runs.check_output(output)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
-        if row_features is not None or col_features is not None:
-            raise typer.BadParameter("features do not go with a folder yet; read it as one table.")
+        if any(side is not None for side in (row_features, col_features, titles)):
+            raise typer.BadParameter("features and titles do not go with a folder yet; read it as one table.")
         _fit_folder(
             table,
             output,
@@ -214,7 +217,7 @@ def fit(
         )
         say(f"Interrupted{state}")
         raise typer.Exit(1)
-    fitted = replace(model.model_, columns=columns)
+    fitted = titled(replace(model.model_, columns=columns), titles)
     _refuse_diverged(fitted)
     fitted.save(output, data=keep_data)
     if checkpoint is None:
@@ -262,10 +265,6 @@ def _errors(model: Model) -> dict[str, float]:
     if held_out is not None:
         errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
     return errors
-
-
-def _numbers(text: str) -> list[float]:
-    return [number_or_auto(part, "--lam", float) for part in text.split(",")]
 
 
 def _fit_folder(

@@ -84,6 +84,11 @@ def number_or_auto(text: str, name: str, kind: type[int] | type[float]) -> Any:
         raise typer.BadParameter(f"give {what} or auto, not {text!r}.", param_hint=name) from None
 
 
+def numbers(text: str, option: str) -> list[float]:
+    """Numbers with commas between."""
+    return [number_or_auto(part, option, float) for part in text.split(",")]
+
+
 def _assigned(assignments: list[str] | None) -> dict[str, Any]:
     """Names and values of texts such as p=0.5: whole numbers, other numbers, or "auto"."""
     values: dict[str, Any] = {}

@@ -46,14 +46,14 @@ def check_nodes(files: Sequence[str] = (), folder: str | None = None) -> None:
     exec(_PROBE, space)
     task: Any = ray.remote(space["probe"])
     nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    asked = {
-        node["NodeManagerAddress"]: task.options(
-            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote(LIBRARIES, [*files, *([] if folder is None else [folder])], folder)
-        for node in nodes
-    }
+    asked = []  # not by address: a machine may be several nodes
+    for node in nodes:
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        seen = [*files, *([] if folder is None else [folder])]
+        answer = task.options(num_cpus=0, scheduling_strategy=there).remote(LIBRARIES, seen, folder)
+        asked.append((node["NodeManagerAddress"], answer))
     own = {library: _version(library) for library in LIBRARIES}
-    for address, answer in asked.items():
+    for address, answer in asked:
         try:
             found = ray.get(answer, timeout=PATIENCE)
         except RayError as error:
