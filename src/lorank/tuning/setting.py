@@ -18,7 +18,7 @@ from lorank.registry import Method
 AUTO = "auto"
 
 # Noise as a part of what offsets alone leave: biases with next to no ridge could take over what factors have for free.
-LEAST_NOISE = 1e-2
+LEAST_NOISE = 1e-1
 
 __all__ = ["AUTO", "Setting", "Space", "noise_norm", "prepared", "with_ridges"]
 
