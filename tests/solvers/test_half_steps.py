@@ -233,8 +233,6 @@ def test_a_part_of_the_graph_without_observations_falls_back_to_zero(field):
 def test_what_does_not_go_together_is_refused(field):
     _, seen, lat, lon = field
     found = graphs(lat, lon)
-    with pytest.raises(InputError, match="Biases do not go"):
-        MatrixCompletion(rank=2, lam=10.0, biases=True, row_side=found["dense"]).fit(seen)
     with pytest.raises(InputError, match="cannot take a KernelPrior"):
         MatrixCompletion("nuclear", rank=2, lam=10.0, row_side=found["kernel"]).fit(seen)
     with pytest.raises(InputError, match="GradientDescent cannot take a GraphLaplacian"):
