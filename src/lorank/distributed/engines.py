@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import weakref
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from lorank.types import Array
 REBUILDS = 3
 
 
-class Engine:
+class Engine(ABC):
     """Where parts are kept, and the shards of factors with them; here are the names of the factors.
 
     A factor that nobody refers to any more is forgotten: its name goes to the owners of its shards with the next
@@ -39,17 +40,18 @@ class Engine:
         self._rebuilt: Counter[str] = Counter()
         self._summaries: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
 
+    @abstractmethod
     def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
         """The sum over all parts of a side of what `Owner.operation(side, *args)` gives, in a fixed order.
 
         `other` is the factor of which the parts need lines that others own.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
         """What a function of an owner, the side and the arguments gives for each part, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of everything."""
 
