@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from lorank.kernels.compiling import _CacheFile
+
 PROGRAM = """
 import numpy as np
 from lorank.observations import checks
@@ -50,3 +52,25 @@ def test_a_damaged_cache(tmp_path):
             for one in files:
                 one.unlink(missing_ok=True)
             run(tmp_path)
+
+
+@pytest.mark.parametrize(("source", "key"), [((2, 2.0), "f(x)"), ((1, 1.0), "f(x, y)")])
+def test_code_of_another_source_or_signature_is_not_run(tmp_path, monkeypatch, source, key):
+    """The disk is full when the index is written and the code is not: older code lies in its place."""
+    _CacheFile(str(tmp_path), "f", (1, 1.0)).save("f(x)", "old code")
+    assert _CacheFile(str(tmp_path), "f", (1, 1.0)).load("f(x)") == "old code"
+    file = _CacheFile(str(tmp_path), "f", source)
+    if key != "f(x)":
+        next(tmp_path.glob("*.nbi")).unlink()
+    with monkeypatch.context() as full:
+        full.setattr(_CacheFile, "_save_data", _full)
+        with pytest.raises(OSError, match="full"):
+            file.save(key, "new code")
+    with pytest.raises(ValueError, match="another version"):
+        file.load(key)
+    file.save(key, "new code")
+    assert file.load(key) == "new code"
+
+
+def _full(*_):
+    raise OSError("full")

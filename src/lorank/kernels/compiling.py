@@ -31,7 +31,23 @@ def inlined(function):
 
 
 class _CacheFile(IndexDataCacheFile):
-    """Machine code with a checksum before it: damaged code would not raise an error, but run."""
+    """Machine code with a checksum, and with what it was compiled from: wrong code would not raise an error, but run.
+
+    The index is written before the code. If the disk is full in between, it names a file with the code of an older
+    source or of another signature, if there is one.
+    """
+
+    def save(self, key, data):
+        super().save(key, (self._source_stamp, key, data))
+
+    def load(self, key):
+        found = super().load(key)
+        if found is None:
+            return None
+        *compiled_from, data = found
+        if compiled_from != [self._source_stamp, key]:
+            raise ValueError("it has the code of another version")
+        return data
 
     def _save_data(self, name, data):
         content = self._dump(data)
@@ -52,7 +68,7 @@ class _Cache(FunctionCache):
     def __init__(self, function):
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = _CacheFile(self._cache_path, f"{self._impl.filename_base}-checked", stamp)
+        self._cache_file = _CacheFile(self._cache_path, f"{self._impl.filename_base}-keyed", stamp)
 
     def load_overload(self, sig, target_context):
         try:
