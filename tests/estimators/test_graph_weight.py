@@ -18,16 +18,20 @@ def chain():
     return truth, seen, neighbours + neighbours.T
 
 
+# What has nothing to do with graphs is not searched.
+GIVEN = {"method": "nnfn", "rank": 4, "theta": 1.0, "features": None, "random_state": 0}
+
+
 def error(truth, seen, adjacency, **given):
     graph = GraphLaplacian.from_adjacency(adjacency)
-    model = MatrixCompletion("nnfn", row_side=graph, random_state=0, **given).fit(seen)
+    model = MatrixCompletion(**GIVEN, row_side=graph, **given).fit(seen)
     return np.sqrt(np.mean((model.result_.factors.dense() - truth)[np.isnan(seen)] ** 2)), model
 
 
 def test_a_graph_that_knows_is_used_and_one_that_does_not_is_left_out(chain):
     truth, seen, adjacency = chain
     with_graph, _ = error(truth, seen, adjacency)
-    alone = MatrixCompletion("nnfn", random_state=0).fit(seen).result_.factors.dense()
+    alone = MatrixCompletion(**GIVEN).fit(seen).result_.factors.dense()
     assert with_graph < 0.8 * np.sqrt(np.mean((alone - truth)[np.isnan(seen)] ** 2))
     shuffled = np.random.default_rng(1).permutation(60)
     misled, model = error(truth, seen, 30 * adjacency[np.ix_(shuffled, shuffled)])

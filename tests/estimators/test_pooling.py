@@ -46,7 +46,8 @@ def test_the_mean_of_a_column_is_covered():
         y = x + 0.5 * rng.standard_normal(200)
         table = np.column_stack([x, y, x + y + rng.standard_normal(200)])
         table[(x > 0) & (rng.random(200) < 0.7), 1] = np.nan
-        draws = LowRankImputer(method="bpmf", rank=2, scale="standard", max_iter=80).fit(table).draws(10)
+        imputer = LowRankImputer(method="bpmf", rank=2, scale="standard", trees=False, max_iter=80)
+        draws = imputer.fit(table).draws(10)
         columns = [draw[:, 1] for draw in draws]
         pooled = pool([c.mean() for c in columns], [c.var() / 200 for c in columns], degrees=199)
         low, high = pooled.interval(0.95)

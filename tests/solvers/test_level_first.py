@@ -52,7 +52,7 @@ def test_a_graph_that_knows_is_used_and_one_that_does_not_is_left_out():
     unseen = np.isnan(values)
 
     def error(side):
-        model = MatrixCompletion("nnfn", effort="fast", random_state=0, row_side=side).fit(values)
+        model = MatrixCompletion("nnfn", 4, theta=1.0, features=None, random_state=0, row_side=side).fit(values)
         used = model.model_.params["row_side"] is not None
         return np.sqrt(np.mean((model.model_.complete() - truth)[unseen] ** 2)), used
 
