@@ -149,12 +149,12 @@ def test_the_same_bits_though_tasks_die(folder, work, few_parts, monkeypatch, tm
             return answer
 
         # One in each pass is enough: what takes long is starting processes anew.
-        return real(once, [(f"{marks}/{function.__name__}-{n % 2}", *job) for n, job in enumerate(jobs)])
+        return real(once, [(f"{marks}/{function.__name__}", *job) for job in jobs])
 
     monkeypatch.setattr(folder_fit, "_on_ray", deadly)
     same(fit(folder, **PARAMS, work_folder=work), alone)
     numbering = {"sort_table", "merge_range", "cut_range", "number_table", "write_part_ids"}
-    assert {path.name.split("-")[0] for path in marks.iterdir()} == {"scan", "spill", "assemble"} | numbering
+    assert {path.name for path in marks.iterdir()} == {"scan", "spill", "assemble"} | numbering
 
 
 def test_a_file_that_vanishes_is_named(folder, work, few_parts, monkeypatch):

@@ -21,10 +21,6 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
 
     Each has as many threads as the problem's n_jobs says, or one.
     """
-    if not solver.distributes:
-        raise InputError(
-            f"{type(solver).__name__} runs on one machine only; Ray runs 'alternating' of {_distributable()}."
-        )
     if problem.coupled or not problem.squared:
         raise InputError("Graphs, kernel priors and losses other than the squared one run on one machine only.")
     if problem.unobserved is not None or problem.frequency_power:
@@ -46,8 +42,5 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
 def check_distributable(method: Method) -> None:
     """Refuse a method that needs all entries in one process."""
     if not method.distributes:
-        raise InputError(f"Method {method.name!r} runs on one machine only; Ray and folders take {_distributable()}.")
-
-
-def _distributable() -> str:
-    return ", ".join(name for name, method in registry.CATALOGUE.items() if method.distributes)
+        able = registry.distributable()
+        raise InputError(f"Method {method.name!r} runs on one machine only; Ray and folders take {able}.")

@@ -258,6 +258,7 @@ class MatrixCompletion(ModelEstimator):
             )
         began = time.perf_counter()
         asked = self._asked()
+        running.find_backend(asked.backend)
         asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype).to_fit())
         asked = asked.for_shape(observations.shape)
         held_out = None

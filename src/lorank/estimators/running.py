@@ -112,6 +112,11 @@ def build_solver(asked: Parameters) -> Solver:
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
     solver = registry.find(asked.method).build_solver(asked.solver, tuple(sides))
+    if asked.backend != LOCAL and not solver.distributes:
+        raise InputError(
+            f"{type(solver).__name__} runs on one machine only; backend={asked.backend!r} runs 'alternating' of "
+            f"{registry.distributable()}."
+        )
     return solver.with_effort(asked.effort) if asked.solver == "auto" else solver
 
 

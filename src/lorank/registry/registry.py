@@ -19,6 +19,11 @@ CATALOGUE: dict[str, Method] = {method.name: method for method in BUILT_IN}
 _ANY: Solvers = {"palm": PALM, **FACTORED, "softimpute": SoftImputeALS, "dca": DCA}
 
 
+def distributable() -> str:
+    """The names of the methods that run on several machines, in a sentence."""
+    return ", ".join(name for name, method in CATALOGUE.items() if method.distributes)
+
+
 def find(method: Any) -> Method:
     """The method that is meant.
 
