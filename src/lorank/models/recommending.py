@@ -75,6 +75,8 @@ def recommend(
     """
     options = {"allow": allow, "deny": deny, "min_count": min_count, "diversity": diversity}
     parts = list(rankings(model, rows, n, seen=seen, advance=advance, **options))
+    if len(parts) == 1:
+        return parts[0]
     return Ranking(*(np.concatenate(column) for column in zip(*parts)))
 
 
@@ -105,7 +107,7 @@ def rankings(
         if diversity:
             scores, best = _spread(contents, scores, best, n, diversity)
         there = np.isfinite(scores)
-        found = np.repeat(block, there.sum(axis=1))
+        found = np.repeat(block, np.count_nonzero(there, axis=1))
         yield Ranking(contents.names(found, 0), contents.names(best[there], 1), scores[there])
 
 
@@ -253,14 +255,17 @@ def _better(best: tuple[Array, Array], tile: Array, base: int, n: int) -> tuple[
     Earlier columns come first, so that they win ties.
     """
     last = tile.shape[1] - min(n, tile.shape[1])
-    chosen = np.sort(np.argpartition(tile, last, axis=1)[:, last:], axis=1)
-    scores = np.concatenate([best[0], np.take_along_axis(tile, chosen, 1)], axis=1)
-    places = np.concatenate([best[1], chosen + base], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
+    lines = np.arange(len(tile))[:, None]
+    places = tile.argpartition(last, axis=1)[:, last:]
+    places.sort(axis=1)
+    scores = tile[lines, places]
+    if base:
+        scores, places = np.hstack([best[0], scores]), np.hstack([best[1], places + base])
+    order = (-scores).argsort(axis=1, kind="stable")[:, :n]
+    return scores[lines, order], places[lines, order]
 
 
 def _runs(starts: Array, counts: Array) -> Array:
     """Positions start, start + 1, ... of runs of so many, one run after the other."""
-    first = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-    return first + np.arange(counts.sum())
+    ends = counts.cumsum()
+    return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if ends.size else 0)

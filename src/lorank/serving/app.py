@@ -209,11 +209,15 @@ class _Handlers:
         # A form of another site cannot send this type without the browser asking us first.
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise Refused(415, "Send JSON, with Content-Type: application/json.")
-        body, seconds = b"", self.service.limits.seconds
+        body, more, seconds = b"", True, self.service.limits.seconds
         try:
             async with asyncio.timeout(seconds):
-                async for part in request.stream():
-                    body += part
+                while more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(400, "The connection ended before the body did.")
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
                     if len(body) > limit:
                         raise Refused(413, f"The body has more than {limit} bytes; ask in several requests.")
         except TimeoutError:

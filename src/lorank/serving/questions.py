@@ -140,14 +140,12 @@ def recommend(model: Model, given: Any, limits: Limits) -> Json:
     # A row that is asked for twice is looked up once.
     ranking = model.recommend(_once(rows), n, **options)
     # Rows come in the order in which they were asked for, each with as many columns as are left.
-    lists: list[Json] = [{"row": _plain(row), "items": []} for row in rows]
     items = _items(model, ranking.cols, ranking.scores)
-    starts = np.flatnonzero(np.r_[True, ranking.rows[1:] != ranking.rows[:-1]]) if len(items) else np.zeros(0, int)
-    ends = np.r_[starts[1:], len(items)] if len(items) else starts
-    runs = {_plain(ranking.rows[lo]): items[lo:hi] for lo, hi in zip(starts.tolist(), ends.tolist())}
-    for own in lists:
-        own["items"] = runs.get(own["row"], [])
-    return {"lists": lists}
+    found = ranking.rows
+    cuts = (np.flatnonzero(found[1:] != found[:-1]) + 1).tolist()
+    runs = {_plain(found[lo]): items[lo:hi] for lo, hi in zip([0, *cuts], [*cuts, len(items)]) if hi}
+    names = [_plain(row) for row in rows]
+    return {"lists": [{"row": name, "items": runs.get(name, [])} for name in names]}
 
 
 def similar(model: Model, given: Any, limits: Limits) -> Json:
