@@ -90,8 +90,9 @@ def _add_targets(indices, values, weights, features, first, last, out):
 
 @kernel
 def _improve_range(
-    pointers, indices, values, weights, features, k, ridge, base, linear, constant, shares, pull, start, out, loss, lo, hi
-):
+    pointers, indices, values, weights, features, k, ridge, base, linear, constant, shares, pull, start, out, loss,
+    lo, hi,
+):  # fmt: skip
     """Conjugate gradients for the lines lo to hi; see `improve_lines`."""
     q = features.shape[1]
     kind = features.dtype.type
