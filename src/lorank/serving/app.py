@@ -55,6 +55,8 @@ class Service:
     limits : Limits
     counts : str or None
         File of the counts that the workers share.
+    titles : str or None
+        Path of a table of titles of the columns.
     """
 
     model: str
@@ -62,6 +64,7 @@ class Service:
     hosts: tuple[str, ...] = LOOPBACK
     limits: Limits = field(default_factory=Limits)
     counts: str | None = None
+    titles: str | None = None
 
     def to_environment(self) -> None:
         """Leave it to worker processes that are started from here."""
@@ -91,7 +94,7 @@ def application(service: Service) -> Starlette:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    served = Served(Path(service.model))
+    served = Served(Path(service.model), None if service.titles is None else Path(service.titles))
     metrics = Metrics(None if service.counts is None else Path(service.counts))
     handlers = _Handlers(service, served, metrics)
 
