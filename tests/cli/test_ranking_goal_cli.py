@@ -92,6 +92,23 @@ def test_lists_are_compared(run, clicks):
     assert run("compare", "clicks.csv", "--goal", "lists")[0]
 
 
+def test_lists_of_the_methods_that_are_named_are_compared_by_what_came_last(run, clicks, tmp_path):
+    code, out, err = run("compare", "clicks.csv", "--methods", "most popular,item-item", "--json")
+    assert code == 0, err
+    plain = {row["method"]: row["ndcg@10"] for row in json.loads(out)}
+    assert set(plain) == {"most popular", "item-item"}
+    lines = (tmp_path / "clicks.csv").read_text().split()[1:]
+    hours = np.random.default_rng(0).permutation(len(lines))
+    table = "\n".join(f"{line},{hour}" for line, hour in zip(lines, hours))
+    (tmp_path / "timed.csv").write_text(f"user,film,at\n{table}\n")
+    code, out, err = run("compare", "timed.csv", "--time", "at", "--methods", "most popular", "--json")
+    assert code == 0, err
+    assert json.loads(out)[0]["ndcg@10"] != plain["most popular"]
+    code, _, err = run("compare", "clicks.csv", "--goal", "values", "--methods", "ease")
+    assert code
+    assert "makes lists" in err
+
+
 def test_a_model_of_clicks_answers_every_command(run, clicks, tmp_path):
     code, _, err = run("fit", "clicks.csv", "--rank", "6", "--lam", "1", "-o", "m.lorank")
     assert code == 0

@@ -55,3 +55,41 @@ def test_lists_are_compared(monkeypatch):
     assert refused["most popular"] == ""
     with pytest.raises(InputError, match="there are 24"):
         list_baselines.ease(clicks(), 1.0)
+
+
+def test_the_methods_that_are_named_are_compared():
+    table = lorank.compare(clicks(), ["ease", "factored-nuclear", "nuclear"], goal="ranking")
+    rows = {row["method"]: row for row in table.rows}
+    assert set(rows) == {"ease", "factored-nuclear", "nuclear"}
+    assert rows["factored-nuclear"]["ndcg@10"] > 0
+    assert rows["nuclear"]["ndcg@10"] is None  # it cannot rank, and says why
+    assert rows["nuclear"]["reason"]
+    with pytest.raises(InputError, match="Unknown method 'svd'"):
+        lorank.compare(clicks(), ["svd"], goal="ranking")
+    with pytest.raises(InputError, match="'ease' makes lists"):
+        lorank.compare(clicks(), ["ease"])
+
+
+def test_with_times_the_last_entries_are_to_be_found():
+    """Each row changes its mind: what came last is told by nothing before it but popularity among the last ones."""
+    seen = clicks()
+    rng = np.random.default_rng(0)
+    when = seen.with_values(rng.permutation(seen.nnz).astype(float))
+    found = [lorank.compare(seen, ["most popular"], goal="ranking", times=times).rows[0] for times in (None, when)]
+    assert found[0]["ndcg@10"] != found[1]["ndcg@10"]
+    # By hand: the last fifth of each row is tested.
+    from lorank.observations.splits import hold_out_of_rows
+
+    rest, tested = hold_out_of_rows(seen, 0.2, 0, when)
+    counts = np.diff(rest.by_col.pointers)
+    total = []
+    for i in range(seen.shape[0]):
+        own, wanted = rest.cols[rest.rows == i], tested.cols[tested.rows == i]
+        if wanted.size:
+            left = np.setdiff1d(np.arange(24), own)
+            best = left[np.argsort(-counts[left], kind="stable")][:10]
+            discounts = 1 / np.log2(np.arange(2, 12))
+            total.append(np.isin(best, wanted) @ discounts[: best.size] / discounts[: min(wanted.size, 10)].sum())
+    assert found[1]["ndcg@10"] == pytest.approx(np.mean(total), rel=0.05)  # ties are broken otherwise
+    with pytest.raises(InputError, match="times are for lists"):
+        lorank.compare(seen, ["nnfn"], times=when)

@@ -171,6 +171,21 @@ def test_more_like_these_but_not_those(model):
         lorank.similar(model, col="col 2", but_not="col 2")
 
 
+def test_tables_of_lists_have_titles(model):
+    told = {"film": model.model_.names(np.arange(model.model_.shape[1]), 1)}
+    texts = [f"No. {j}" for j in range(model.model_.shape[1])]
+    titled = model.model_.with_titles({**told, "title": texts, "score": texts})
+    ranking = titled.recommend(n=2)
+    rows, cols, scores = ranking
+    assert rows.size == cols.size == scores.size
+    table = ranking.table()
+    assert table.columns == ["row", "column", "title", "score (title)", "score"]
+    positions = titled.find(cols, 1)
+    assert table["title"] == [texts[j] for j in positions]
+    assert "No. " in ranking._repr_html_()
+    assert model.recommend(n=2).table().columns == ["row", "column", "score"]
+
+
 def test_titles_go_by_id_and_into_files(model, tmp_path):
     told = {"id": ["col 3", "col 0", "else"], "title": ["Three", "None <b>", "x"], "year": [1999, 2001, 7]}
     titled = model.model_.with_titles(told)

@@ -286,3 +286,19 @@ def test_a_wrong_method_is_told_the_right_one_and_null_is_no_number(client):
         answer = client.post("/v1/recommend", json={"rows": ["u1"], field: None})
         assert answer.status_code == 400, field
         assert field in answer.json()["error"]
+
+
+def test_titles_come_from_a_table_beside_the_model(model, tmp_path):
+    from dataclasses import replace
+
+    from starlette.testclient import TestClient
+
+    from lorank.serving.app import Service, application
+
+    path, table = tmp_path / "plain.lorank", tmp_path / "films.csv"
+    replace(model, col_titles={}).save(path)
+    table.write_text("film,title\n" + "".join(f"{j},The {j}\n" for j in range(100, 125)))
+    with TestClient(application(Service(str(path), hosts=("testserver",), titles=str(table)))) as client:
+        items = client.post("/v1/recommend", json={"rows": ["u1"], "n": 3}).json()["lists"][0]["items"]
+        assert [item["title"] for item in items] == [f"The {item['col']}" for item in items]
+        assert "The 100" in client.get("/").text

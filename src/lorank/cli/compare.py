@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.inputs import habits_of, read_table, sides_of
+from lorank.cli.inputs import habits_of, read_table, sides_of, times_of
 from lorank.cli.method_options import SetOption, methods_of
 from lorank.cli.options import (
     ColFeaturesOption,
@@ -28,19 +28,27 @@ from lorank.cli.options import (
     TableArgument,
     ThreadsOption,
     ValueOption,
+    WhenOption,
 )
 from lorank.cli.terminal import answering, say
 from lorank.progress import ProgressBar
+
+METHODS, LISTS = "nnfn,factored-nuclear,nuclear,mf,bpmf", "nnfn,most popular,item-item,ease"
 
 
 def compare(
     table: TableArgument,
     methods: Annotated[
-        str, typer.Option(help="Names separated by commas, or all.")
-    ] = "nnfn,factored-nuclear,nuclear,mf,bpmf",
+        str | None,
+        typer.Option(
+            help="Names separated by commas, or all; for lists also most popular, item-item and ease.",
+            show_default=f"{METHODS}; for lists {LISTS}",
+        ),
+    ] = None,
     goal: GoalOption = "auto",
     metric: Annotated[str, typer.Option(help="For --goal ranking: the measure of lists.")] = "ndcg@10",
     assignments: SetOption = None,
+    time: WhenOption = None,
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
@@ -66,7 +74,8 @@ def compare(
     """Fit several methods and compare their errors on the same held-out entries.
 
     The parameters of each are tuned by the same search, in the same time. With --goal ranking lists are compared: those
-    of a model that ranks, of the most popular columns, of columns like those that a row has, and of EASE.
+    of a model that ranks, of the most popular columns, of columns like those that a row has, and of EASE. With --time
+    what came last in each row is to be found.
 
     Example: lorank compare ratings.csv --row user --col film --value stars
     """
@@ -81,13 +90,16 @@ def compare(
     import lorank
     from lorank.models.preferences import is_constant
 
-    chosen = methods_of(methods, assignments)
+    chosen = None if methods is None else methods_of(methods, assignments)
     habits = habits_of(encoding, decimal, na, comment)
-    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet)
+    observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet, time=time)
+    times = times_of(table, columns, time, delimiter, header, habits, sheet)
     sides = sides_of(observations, columns, row_features, col_features)
     if goal == "auto" and ((columns is not None and len(columns) == 2) or is_constant(observations)):
         say("There are no values, or all are the same, so that lists are compared: --goal ranking.")
         goal = "ranking"
+    if chosen is None:
+        chosen = methods_of(LISTS if goal == "ranking" else METHODS, assignments)
     with ProgressBar("Comparing") as bar:
         comparison = lorank.compare(
             observations,
@@ -102,6 +114,7 @@ def compare(
             **sides,
             goal="values" if goal == "auto" else goal,
             metric=metric,
+            times=times,
             on_trial=lambda done, expected: bar.to(done / expected, 1.0, f"Comparing, fit {done} of {expected}"),
         )
     with answering(None, as_json) as append:

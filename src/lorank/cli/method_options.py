@@ -31,19 +31,25 @@ def method_of(name: str, assignments: list[str] | None) -> Any:
     return _having(_find(name, "--method"), _assigned(assignments))
 
 
-def methods_of(names: str, assignments: list[str] | None) -> list[Method]:
-    """The methods of these names, each with what --set gives those that have such a parameter."""
+def methods_of(names: str, assignments: list[str] | None) -> list[Method | str]:
+    """The methods of these names, each with what --set gives those that have such a parameter; baselines by name."""
     from lorank import registry
+    from lorank.estimators.list_baselines import BASELINES
 
     values = _assigned(assignments)
     wanted = registry.CATALOGUE if names == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    found = [_find(name, "--methods") for name in wanted]
-    known = dict.fromkeys(parameter.name for method in found for parameter in method.declared)
+    found = [name if name in BASELINES else _find(name, "--methods") for name in wanted]
+    known = dict.fromkeys(p.name for method in found if not isinstance(method, str) for p in method.declared)
     for name in values:
         if name not in known:
             there = ", ".join(known) or "none"
             raise typer.BadParameter(f"no method here has a parameter {name}; there are {there}.", param_hint="--set")
-    return [_having(method, {n: value for n, value in values.items() if n in method.parameters}) for method in found]
+    return [
+        method
+        if isinstance(method, str)
+        else _having(method, {n: value for n, value in values.items() if n in method.parameters})
+        for method in found
+    ]
 
 
 def _find(name: str, option: str) -> Method:

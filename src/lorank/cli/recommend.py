@@ -77,26 +77,26 @@ def titled(model: Model, table: Path | None) -> Model:
     """The model with the titles of a table of columns, if one is given."""
     if table is None:
         return model
-    from lorank.tables.names import as_model_spells
-    from lorank.tables.side_tables import read_side_table
+    from lorank.tables.side_tables import with_titles_of
 
-    columns = read_side_table(table)
-    first = next(iter(columns))
-    return model.with_titles({**columns, first: as_model_spells(columns[first], model.col_ids)})
+    return with_titles_of(model, table)
 
 
 def list_columns(model: Model, ranking: Any) -> dict[str, Any]:
     """A ranking as columns of a table: ids under the names of the model's own table, titles, scores."""
+    from lorank.models.recommending import untaken
+
     names = (model.columns or ("row", "column"))[:2]
-    named = titles_beside(model, ranking.cols, 1, (*names, "score"))
+    named = untaken(ranking.titles, (*names, "score"))
     return beside({**dict(zip(names, ranking)), **named}, {"score": ranking.scores})
 
 
 def titles_beside(model: Model, ids: Any, axis: int, taken: tuple[str, ...]) -> dict[str, Any]:
     """Titles of rows or columns as columns of a table, under names that are not taken."""
+    from lorank.models.recommending import untaken
+
     known = (model.row_titles, model.col_titles)[axis]
-    told = model.titles(model.find(ids, axis), axis) if known and ids.size else {}
-    return {name if name not in taken else f"{name} (title)": texts for name, texts in told.items()}
+    return untaken(model.titles(model.find(ids, axis), axis) if known and ids.size else {}, taken)
 
 
 def filters_of(model: Model, allow: list[str] | None, deny: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.options import ModelArgument
+from lorank.cli.options import ModelArgument, TitlesOption
+from lorank.cli.recommend import titled
 from lorank.cli.terminal import say
 
 
@@ -27,6 +28,7 @@ def serve(
             "--allow-host", help="Further name by which the server may be called; may be given several times."
         ),
     ] = None,
+    titles: TitlesOption = None,
     max_body: Annotated[int, typer.Option(min=1000, help="Largest request in bytes.")] = 1 << 20,
     max_batch: Annotated[int, typer.Option(min=1, help="Most rows, columns or pairs in one request.")] = 10_000,
     max_seconds: Annotated[float, typer.Option(min=0.1, help="Longest time for one request.")] = 30.0,
@@ -44,9 +46,10 @@ def serve(
     from lorank.serving.server import is_loopback, secured
     from lorank.serving.server import serve as run
 
-    load(model)  # what is wrong with the file is said here, once, and not by each worker
+    titled(load(model), titles)  # what is wrong with the files is said here, once, and not by each worker
     limits = Limits(body=max_body, batch=max_batch, seconds=max_seconds)
-    service = secured(Service(str(model), token, tuple(allow_host or ()), limits), host)
+    table = None if titles is None else str(titles.resolve())
+    service = secured(Service(str(model), token, tuple(allow_host or ()), limits, titles=table), host)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     shown = f"/?token={service.token}" if service.token else "/"
     say(f"Serving {model.name} at {address}{shown} ({workers} process{'es' * (workers > 1)}); Ctrl-C ends it.")

@@ -31,6 +31,9 @@ class BlockProblem(Problem):
 
     engine: Any = field(kw_only=True)
 
+    def improves(self, k: int) -> bool:
+        return False
+
     def ridge_regressions(
         self,
         factors: Factors,
@@ -137,6 +140,9 @@ class FolderProblem(Problem):
         return Offsets(mu, nothing, nothing, va, vb, s2)
 
     # The arithmetic at factors.
+
+    def improves(self, k: int) -> bool:
+        return False
 
     def ridge_regressions(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.list_baselines import compare_lists
+from lorank.estimators.list_baselines import BASELINES, compare_lists
 from lorank.observations import Observations, observe
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.registry import Method
@@ -69,6 +69,7 @@ def compare(
     on_trial: OnTrial | None = None,
     goal: str = "values",
     metric: str = "ndcg@10",
+    times: Any = None,
 ) -> Comparison:
     """Fit each method to the same training entries, choose its parameters on the same validation entries, test it once.
 
@@ -94,8 +95,10 @@ def compare(
         Called after each fit.
 
     goal, metric : with goal="ranking" lists are compared by this measure
-        Of lorank's own model that ranks, the most popular columns, item-item and EASE, whatever the methods: a fifth of
-        each row's entries is the test part.
+        The methods are then those that can rank, and "most popular", "item-item" and "ease"; by default "nnfn" and
+        these three. A fifth of each row's entries is the test part.
+    times : as for MatrixCompletion.fit, optional
+        With goal="ranking": what came last in each row is the test part, and what came last before it decides.
 
     Returns
     -------
@@ -110,10 +113,15 @@ def compare(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
     if goal == "ranking":
-        lists = compare_lists(observe(X), test=test, metric=metric, seed=seed, n_jobs=n_jobs, on_trial=on_trial)
-        return Comparison(lists)
+        told: dict[str, Any] = {"n_jobs": n_jobs, "on_trial": on_trial, "times": times}
+        return Comparison(compare_lists(observe(X), methods, test=test, metric=metric, seed=seed, **told))
     if goal != "values":
         raise InputError(f"goal must be 'values' or 'ranking'; got {goal!r}.")
+    if times is not None:
+        raise InputError("times are for lists: give goal='ranking' too, or leave them out.")
+    lists = [method for method in methods or () if isinstance(method, str) and method in BASELINES]
+    if lists:
+        raise InputError(f"{lists[0]!r} makes lists and predicts no values: give goal='ranking' too, or leave it out.")
     named = [OFFSETS, *registry.CATALOGUE] if methods is None else list(methods)
     baseline = any(isinstance(method, str) and method == OFFSETS for method in named)
     chosen = [registry.find(method) for method in named if not (isinstance(method, str) and method == OFFSETS)]

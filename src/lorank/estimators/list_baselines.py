@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
+from lorank.estimators.parameters import DEFAULT_METHOD
 from lorank.estimators.ranking_goal import parse_metric
 from lorank.linalg.memory import check_memory
 from lorank.models.list_metrics import METRICS
 from lorank.models.preferences import Grades
 from lorank.models.ranking_metrics import hits, relevant_part
-from lorank.observations import Observations
+from lorank.observations import Observations, observe
 from lorank.observations.splits import hold_out_of_rows
 from lorank.tuning.ranking import judged_rows, lists_of, scores_of
 from lorank.tuning.trial_log import OnTrial
@@ -77,20 +79,31 @@ BASELINES: dict[str, tuple[Callable[..., Scores], Sequence[Mapping[str, float]]]
 
 def compare_lists(
     X: Observations,
+    methods: Sequence[Any] | None = None,
     *,
     test: float = 0.2,
     metric: str = "ndcg@10",
     seed: int = 0,
     n_jobs: int | None = None,
     on_trial: OnTrial | None = None,
+    times: Any = None,
 ) -> list[dict[str, Any]]:
     """goal="ranking" and the baselines, each chosen on a fifth of the same training part and tested once; best first.
 
-    Columns: method, the metric on the test part, its value in the search, seconds of the last fit, parameters, reason.
+    Entries are held out at random, or are the last ones of each row where there are times. Columns: method, the metric
+    on the test part, its value in the search, seconds of the last fit, parameters, reason.
     """
     name, k = parse_metric(metric)
-    rest, tested = hold_out_of_rows(X, test, seed)
-    train, checked = hold_out_of_rows(rest, 0.2, seed + 1)
+    # Before anything is fitted: a name that nobody knows is said at once.
+    chosen = [
+        method if isinstance(method, str) and method in BASELINES else registry.find(method)
+        for method in ((DEFAULT_METHOD, *BASELINES) if methods is None else methods)
+    ]
+    when = None if times is None else observe(times).aligned_to(X)
+    rest, tested = hold_out_of_rows(X, test, seed, when)
+    # The times of the training part: held out by themselves, the same entries go.
+    left = None if when is None else hold_out_of_rows(when, test, seed, when)[0]
+    train, checked = hold_out_of_rows(rest, 0.2, seed + 1, left)
 
     def score(scores: Scores, seen: Observations, held_out: Observations) -> float:
         wanted = relevant_part(held_out, seen)
@@ -98,28 +111,32 @@ def compare_lists(
         right = hits(lists_of(scores, seen, rows, k), wanted, rows)
         return float(METRICS[name](right, np.diff(wanted.by_row.pointers)[rows]).mean())
 
-    model = MatrixCompletion(goal="ranking", metric=metric, random_state=seed, n_jobs=n_jobs)
-    model.fit(rest, on_trial=on_trial)
-    rows = [
-        {
-            "method": "nnfn",
+    def of_model(method: Any) -> dict[str, Any]:
+        model = MatrixCompletion(method, goal="ranking", metric=metric, random_state=seed, n_jobs=n_jobs)
+        model.fit(rest, on_trial=on_trial, times=left)
+        return {
             metric: score(scores_of(model.model_.factors), rest, tested),
             "validation": 1 - model.tuning_.chosen.error,
             "seconds": model.result_.seconds,
             "parameters": model.setting_.facts(),
-            "reason": "",
         }
-    ]
-    for baseline, (fit, settings) in BASELINES.items():
-        row: dict[str, Any] = {"method": baseline, metric: None, "validation": None, "seconds": None}
+
+    def of_baseline(baseline: str) -> dict[str, Any]:
+        fit, settings = BASELINES[baseline]
+        tried = [(score(fit(train, **setting), train, checked), setting) for setting in settings]
+        validation, setting = max(tried, key=lambda pair: pair[0])
+        began = time.perf_counter()
+        scores = fit(rest, **setting)
+        seconds = time.perf_counter() - began
+        found = score(scores, rest, tested)
+        return {metric: found, "validation": validation, "seconds": seconds, "parameters": dict(setting)}
+
+    rows = []
+    for method in chosen:
+        row = {"method": method if isinstance(method, str) else method.name}
         try:
-            tried = [(score(fit(train, **setting), train, checked), setting) for setting in settings]
-            best = max(tried, key=lambda pair: pair[0])
-            began = time.perf_counter()
-            scores = fit(rest, **best[1])
-            row |= {"validation": best[0], "seconds": time.perf_counter() - began, "parameters": dict(best[1])}
-            row |= {metric: score(scores, rest, tested), "reason": ""}
+            row |= of_baseline(method) if isinstance(method, str) else of_model(method)
+            rows.append(row | {"reason": ""})
         except InputError as refusal:
-            row |= {"parameters": None, "reason": str(refusal)}
-        rows.append(row)
+            rows.append(row | dict.fromkeys((metric, "validation", "seconds", "parameters")) | {"reason": str(refusal)})
     return sorted(rows, key=lambda row: -np.inf if row[metric] is None else row[metric], reverse=True)

@@ -29,7 +29,15 @@ from lorank.observations import Observations, observe
 from lorank.observations.splits import hold_out_of_rows
 from lorank.problems import Problem
 from lorank.solvers import Callback, Result
-from lorank.tuning.ranking import RankingSpace, judged_rows, lists_of, scores_of, setting_of_ranking, tune_ranking
+from lorank.tuning.ranking import (
+    RankingSpace,
+    judged_rows,
+    lists_of,
+    long_enough,
+    scores_of,
+    setting_of_ranking,
+    tune_ranking,
+)
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
@@ -99,7 +107,7 @@ def fit(
         found = tune_ranking(_space(asked), problem, solver, train, held_out, seed, k, metric, seconds, on_trial)
     setting = running.for_data(asked, observations, setting_of_ranking(found.parameters, everything))
     fits = [
-        running.solve(asked, observations, setting, None, None, callbacks, seed=seed + more)
+        running.solve(asked, observations, setting, None, None, [*callbacks, long_enough], seed=seed + more)
         for more in range(asked.n_fits)
     ]
     result = running.averaged(fits)

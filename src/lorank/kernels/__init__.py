@@ -17,6 +17,7 @@ from lorank.kernels.compression import (
     radix_sort,
     transpose,
 )
+from lorank.kernels.conjugate import improve_lines
 from lorank.kernels.gradients import gradient_both, gradient_lines
 from lorank.kernels.lines import (
     GRAM_BLOCK,
@@ -56,6 +57,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "improve_lines",
     "krige_lines",
     "level_probabilities",
     "line_sums",

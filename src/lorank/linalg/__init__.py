@@ -1,6 +1,6 @@
 """Low-rank factors, the operator low rank + sparse, and its truncated SVD."""
 
-from lorank.linalg.balance import Frame, accurate_balance, balance
+from lorank.linalg.balance import Frame, accurate_balance, balance, diagonal_frame
 from lorank.linalg.factors import (
     Factors,
     effective_rank,
@@ -22,6 +22,7 @@ __all__ = [
     "TruncatedSVD",
     "accurate_balance",
     "balance",
+    "diagonal_frame",
     "effective_rank",
     "gram",
     "moved",

@@ -79,6 +79,17 @@ def accurate_balance(GW: Array, GH: Array) -> Frame:
     return Frame((E / d) @ (U * root), (E * d) @ (U / root), sigma)
 
 
+def diagonal_frame(base: Array, ridge: Array, least: float) -> tuple[Array, Array, Array]:
+    """T, its inverse, and r with T^T (base + ridge) T = I and T^T ridge T = diag(r), 0 <= r <= 1.
+
+    Eigenvalues of base + ridge that are below a part `least` of the largest are lifted to it.
+    """
+    d, E = np.linalg.eigh(base + ridge)
+    d = np.sqrt(np.maximum(d, least * d[-1] if d[-1] > NOTHING else 1.0))
+    r, V = np.linalg.eigh((E / d).T @ ridge @ (E / d))
+    return (E / d) @ V, V.T @ (E * d).T, np.clip(r, 0.0, 1.0)
+
+
 def _check_finite(GW: Array, GH: Array) -> None:
     if not (np.isfinite(GW).all() and np.isfinite(GH).all()):
         raise FloatingPointError("Factors that are not finite have no balanced frame.")

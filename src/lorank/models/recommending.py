@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,17 +19,30 @@ TILE, BLOCK, SEEN_AT_ONCE = 1 << 14, 1 << 22, 1 << 22
 NO_FILTERS = Filters()
 
 
-class Ranking(NamedTuple):
-    """A long table, best first for each row: columns `rows`, `cols` (ids, or positions without ids) and `scores`."""
-
+class _Lists(NamedTuple):
     rows: Array
     cols: Array
     scores: Array
 
+
+class Ranking(_Lists):
+    """A long table, best first for each row: columns `rows`, `cols` (ids, or positions without ids) and `scores`.
+
+    `titles` has what the model knows of the columns besides, such as the titles of films, by name.
+    """
+
+    titles: Mapping[str, Array]
+
+    def __new__(cls, rows: Array, cols: Array, scores: Array, titles: Mapping[str, Array] | None = None) -> Ranking:
+        made = super().__new__(cls, rows, cols, scores)
+        made.titles = titles or {}
+        return made
+
     def table(self) -> Table:
         """A table that prints, with one line for each row and column."""
-        columns = (part.tolist() for part in self)
-        return Table([dict(zip(("row", "column", "score"), line)) for line in zip(*columns)])
+        parts = {"row": self.rows, "column": self.cols, **untaken(self.titles, ("row", "column", "score"))}
+        parts["score"] = self.scores
+        return Table([dict(zip(parts, line)) for line in zip(*(part.tolist() for part in parts.values()))])
 
     def to_frame(self) -> Any:
         """As a pandas DataFrame (needs pandas)."""
@@ -37,6 +50,11 @@ class Ranking(NamedTuple):
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+
+def untaken(titles: Mapping[str, Array], taken: tuple[str, ...]) -> dict[str, Array]:
+    """Titles as columns of a table, under names that are not taken."""
+    return {name if name not in taken else f"{name} (title)": texts for name, texts in titles.items()}
 
 
 def recommend(
@@ -75,7 +93,10 @@ def recommend(
     """
     options = {"allow": allow, "deny": deny, "min_count": min_count, "diversity": diversity}
     parts = list(rankings(model, rows, n, seen=seen, advance=advance, **options))
-    return Ranking(*(np.concatenate(column) for column in zip(*parts)))
+    if len(parts) == 1:
+        return parts[0]
+    titles = {name: np.concatenate([part.titles[name] for part in parts]) for name in parts[0].titles}
+    return Ranking(*(np.concatenate(column) for column in zip(*parts)), titles)
 
 
 def rankings(
@@ -105,8 +126,8 @@ def rankings(
         if diversity:
             scores, best = _spread(contents, scores, best, n, diversity)
         there = np.isfinite(scores)
-        found = np.repeat(block, there.sum(axis=1))
-        yield Ranking(contents.names(found, 0), contents.names(best[there], 1), scores[there])
+        found, best = np.repeat(block, np.count_nonzero(there, axis=1)), best[there]
+        yield Ranking(contents.names(found, 0), contents.names(best, 1), scores[there], contents.titles(best, 1))
 
 
 def _spread(model: Contents, scores: Array, best: Array, n: int, diversity: float) -> tuple[Array, Array]:
@@ -253,14 +274,17 @@ def _better(best: tuple[Array, Array], tile: Array, base: int, n: int) -> tuple[
     Earlier columns come first, so that they win ties.
     """
     last = tile.shape[1] - min(n, tile.shape[1])
-    chosen = np.sort(np.argpartition(tile, last, axis=1)[:, last:], axis=1)
-    scores = np.concatenate([best[0], np.take_along_axis(tile, chosen, 1)], axis=1)
-    places = np.concatenate([best[1], chosen + base], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(scores, order, 1), np.take_along_axis(places, order, 1)
+    lines = np.arange(len(tile))[:, None]
+    places = tile.argpartition(last, axis=1)[:, last:]
+    places.sort(axis=1)
+    scores = tile[lines, places]
+    if base:
+        scores, places = np.hstack([best[0], scores]), np.hstack([best[1], places + base])
+    order = (-scores).argsort(axis=1, kind="stable")[:, :n]
+    return scores[lines, order], places[lines, order]
 
 
 def _runs(starts: Array, counts: Array) -> Array:
     """Positions start, start + 1, ... of runs of so many, one run after the other."""
-    first = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-    return first + np.arange(counts.sum())
+    ends = counts.cumsum()
+    return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if ends.size else 0)

@@ -55,6 +55,8 @@ class Service:
     limits : Limits
     counts : str or None
         File of the counts that the workers share.
+    titles : str or None
+        Path of a table of titles of the columns.
     """
 
     model: str
@@ -62,6 +64,7 @@ class Service:
     hosts: tuple[str, ...] = LOOPBACK
     limits: Limits = field(default_factory=Limits)
     counts: str | None = None
+    titles: str | None = None
 
     def to_environment(self) -> None:
         """Leave it to worker processes that are started from here."""
@@ -91,7 +94,7 @@ def application(service: Service) -> Starlette:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    served = Served(Path(service.model))
+    served = Served(Path(service.model), None if service.titles is None else Path(service.titles))
     metrics = Metrics(None if service.counts is None else Path(service.counts))
     handlers = _Handlers(service, served, metrics)
 
@@ -209,11 +212,15 @@ class _Handlers:
         # A form of another site cannot send this type without the browser asking us first.
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise Refused(415, "Send JSON, with Content-Type: application/json.")
-        body, seconds = b"", self.service.limits.seconds
+        body, more, seconds = b"", True, self.service.limits.seconds
         try:
             async with asyncio.timeout(seconds):
-                async for part in request.stream():
-                    body += part
+                while more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(400, "The connection ended before the body did.")
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
                     if len(body) > limit:
                         raise Refused(413, f"The body has more than {limit} bytes; ask in several requests.")
         except TimeoutError:

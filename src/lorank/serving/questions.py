@@ -10,6 +10,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.models import Model
+from lorank.models.recommending import Ranking
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
 from lorank.tables.names import as_model_spells
@@ -140,14 +141,12 @@ def recommend(model: Model, given: Any, limits: Limits) -> Json:
     # A row that is asked for twice is looked up once.
     ranking = model.recommend(_once(rows), n, **options)
     # Rows come in the order in which they were asked for, each with as many columns as are left.
-    lists: list[Json] = [{"row": _plain(row), "items": []} for row in rows]
-    items = _items(model, ranking.cols, ranking.scores)
-    starts = np.flatnonzero(np.r_[True, ranking.rows[1:] != ranking.rows[:-1]]) if len(items) else np.zeros(0, int)
-    ends = np.r_[starts[1:], len(items)] if len(items) else starts
-    runs = {_plain(ranking.rows[lo]): items[lo:hi] for lo, hi in zip(starts.tolist(), ends.tolist())}
-    for own in lists:
-        own["items"] = runs.get(own["row"], [])
-    return {"lists": lists}
+    items = _items(ranking)
+    found = ranking.rows
+    cuts = (np.flatnonzero(found[1:] != found[:-1]) + 1).tolist()
+    runs = {_plain(found[lo]): items[lo:hi] for lo, hi in zip([0, *cuts], [*cuts, len(items)]) if hi}
+    names = [_plain(row) for row in rows]
+    return {"lists": [{"row": name, "items": runs.get(name, [])} for name in names]}
 
 
 def similar(model: Model, given: Any, limits: Limits) -> Json:
@@ -201,7 +200,7 @@ def fold_in(model: Model, given: Any, limits: Limits) -> Json:
         np.zeros(len(cols), np.int64), positions, values, (m, columns), Identifiers(np.array(["new"])), model.col_ids
     )
     ranking = model.fold_in(new).recommend(None, n, **options)
-    return {"items": _items(model, ranking.cols, ranking.scores)}
+    return {"items": _items(ranking)}
 
 
 QUESTIONS: Mapping[str, Callable[[Model, Any, Limits], Json]] = {
@@ -224,15 +223,13 @@ def _filters(model: Model, fields: Fields) -> dict[str, Any]:
     }
 
 
-def _items(model: Model, cols: Array, scores: Array) -> list[Json]:
-    told = model.titles(model.find(cols, 1), 1) if model.col_titles and cols.size else {}
-    names = cols.tolist()
-    values = scores.tolist()
-    if not told:
+def _items(ranking: Ranking) -> list[Json]:
+    names, values = ranking.cols.tolist(), ranking.scores.tolist()
+    if not ranking.titles:
         return [{"col": _plain(name), "score": value} for name, value in zip(names, values)]
-    texts = [[str(text) for text in column] for column in told.values()]
+    texts = [[str(text) for text in column] for column in ranking.titles.values()]
     return [
-        {"col": _plain(name), "score": value, **dict(zip(told, row))}
+        {"col": _plain(name), "score": value, **dict(zip(ranking.titles, row))}
         for name, value, *row in zip(names, values, *texts)
     ]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lorank.models import Model, load
 from lorank.models.shards import MANIFEST, is_shards
+from lorank.tables.side_tables import with_titles_of
 
 log = logging.getLogger("lorank.serving")
 
@@ -21,14 +22,18 @@ class Served:
     """A model read from a file or a folder of shards; `model` is replaced, whole, when the file was.
 
     A request takes `model` once and keeps it until it is answered, so that none ever sees two. A file that cannot be
-    read leaves the last model in its place.
+    read leaves the last model in its place. Titles of the columns may come from a table beside it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, titles: Path | None = None) -> None:
+        self.path, self.titles = path, titles
         self._seen = self._taken = self._stamp()
-        self.model: Model = load(path)
+        self.model: Model = self._read()
         self.since, self.number = time.time(), 1
+
+    def _read(self) -> Model:
+        model = load(self.path)
+        return model if self.titles is None else with_titles_of(model, self.titles)
 
     def _stamp(self) -> tuple[int, ...] | None:
         """What changes when the file does; None while it is not there."""
@@ -50,7 +55,7 @@ class Served:
         if stamp is None or stamp == self._seen:
             return None
         try:
-            model = load(self.path)
+            model = self._read()
         except Exception as error:  # whatever is wrong with the new file, the old model goes on
             log.warning("The new model is not taken: %s", error)
             self._seen = stamp

@@ -51,7 +51,8 @@ def half_step(
         H = factors.H.astype(np.float64)
         beside = H.T @ other.dot(H)
     if graph is None and prior is None:
-        return problem.ridge_regressions(factors, ridge, pull, transposed, beside=beside)
+        regressions = problem.improved_regressions if problem.improves(factors.k) else problem.ridge_regressions
+        return regressions(factors, ridge, pull, transposed, beside=beside)
     gram = problem.gram(factors.right, factors.k)
     if graph is not None:
         return graph_half_step(problem, graph, factors, gram, gram, ridge, pull, transposed, beside)

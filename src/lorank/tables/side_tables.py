@@ -46,6 +46,13 @@ def read_side_table(
     return {first: columns[first], **{name: columns[name] for name in names if name != first}}
 
 
+def with_titles_of(model: Any, path: str | Path) -> Any:
+    """A model with titles of its columns from a table, whose first column has their ids."""
+    columns = read_side_table(path)
+    first = next(iter(columns))
+    return model.with_titles({**columns, first: as_model_spells(columns[first], model.col_ids)})
+
+
 def read_features(
     path: str | Path, ids: str | None = None, own: Identifiers | None = None, *, wanted: str | None = None
 ) -> FeatureTable:

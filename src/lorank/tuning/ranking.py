@@ -9,8 +9,8 @@ parameter after the other, in steps of a factor, and keeps what is better:
     smaller steps between.
 
 It begins at the size of a singular value of noise of the data's own size. A trial is a short fit from the same start,
-so that lists differ by what is tried alone. What is chosen is then fitted to all entries as it is: on parts of 64, 80
-and 100% of MovieLens-1M's and MovieLens-100K's entries the best lam was the same.
+so that lists differ by what is tried alone. What is chosen is then fitted to all entries as it is, with as many sweeps:
+on parts of 64, 80 and 100% of MovieLens-1M's and MovieLens-100K's entries the best lam was the same.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
 from lorank.tuning.trials import TrialStatus
 from lorank.types import Array
 
-# Sweeps of a trial, and rows that judge it, at most.
+# Sweeps of a fit, and rows that judge a trial, at most.
 SWEEPS, ROWS = 8, 5000
 # Scores that are held at a time.
 SCORES = 1 << 17
 # Where the search begins, and how far each parameter goes; ranks by effort.
-FIRST_RANK, FIRST_WEIGHT, FIRST_POWER = 32, 0.2, 1.0
-MOST_RANK = {"fast": 32, "balanced": 128, "best": 256}
+FIRST_WEIGHT, FIRST_POWER = 0.2, 1.0
+FIRST_RANK = {"fast": 32, "balanced": 64, "best": 128}
+MOST_RANK = {"fast": 64, "balanced": 256, "best": 512}
 WEIGHTS, FREQUENCY_POWERS, VALUE_POWERS = (0.003, 0.8), (0.0, 0.5, 1.0, 1.5, 2.0), (0.0, 0.5, 1.0, 2.0)
 # A gain of less than this part is none: of two that are as good, the simpler one stays. Of two ranks the better one is
 # taken, since the last fit has a quarter more entries than the trials, and bears more.
@@ -109,15 +110,16 @@ class ListJudge:
         problem = self.build(self.train, setting_of_ranking(candidate.parameters, self.train))
         deadline = time.perf_counter() + candidate.seconds
 
-        def enough(progress: Progress) -> bool:
-            return progress.iteration >= SWEEPS or time.perf_counter() > deadline
+        def late(progress: Progress) -> bool:
+            return time.perf_counter() > deadline
 
         # Ended by a callback: a short fit is no reason for a warning.
-        result = solve(self.solver, problem, stopping=Stopping(1e-4, SWEEPS + 1), callbacks=[enough], seed=self.seed)
+        result = solve(
+            self.solver, problem, stopping=Stopping(1e-4, SWEEPS + 1), callbacks=[long_enough, late], seed=self.seed
+        )
         if result.status is Status.INTERRUPTED:
             return Judgement(1 - self.measure(result.factors), result, TrialStatus.INTERRUPTED)
-        late = time.perf_counter() > deadline
-        status = TrialStatus.OUT_OF_TIME if late else TrialStatus.FINISHED
+        status = TrialStatus.OUT_OF_TIME if time.perf_counter() > deadline else TrialStatus.FINISHED
         return Judgement(1 - self.measure(result.factors), result, status)
 
     def measure(self, factors: Factors) -> float:
@@ -125,6 +127,11 @@ class ListJudge:
         rows = judged_rows(self.wanted, self.seed)
         right = hits(lists_of(scores_of(factors), self.train, rows, self.k), self.wanted, rows)
         return float(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]).mean())
+
+
+def long_enough(progress: Progress) -> bool:
+    """Ends a fit after as many sweeps as trials have: what was judged is what is fitted."""
+    return progress.iteration >= SWEEPS
 
 
 def judged_rows(wanted: Observations, seed: int, most: int = ROWS) -> Array:
@@ -173,7 +180,7 @@ class _Climb:
         constant = is_constant(self.train)
         first = {
             "lam": noise_level(self.train) if space.lam is None else space.lam,
-            "rank": min(FIRST_RANK, *m_n) if space.rank is None else space.rank,
+            "rank": min(FIRST_RANK[space.effort], *m_n) if space.rank is None else space.rank,
             "theta": 0.0 if space.theta is None and space.has_theta else space.theta,
             "biases": space.biases,
             "unobserved_weight": FIRST_WEIGHT if space.unobserved_weight is None else space.unobserved_weight,
@@ -192,7 +199,7 @@ class _Climb:
             best = self.over(best, "frequency_power", FREQUENCY_POWERS)
         best = self.along(best, "lam", 1.4)
         if space.theta is None and space.has_theta:
-            best = self.over(best, "theta", (0.0, 0.5))
+            best = self.over(best, "theta", (0.0, 0.5, 1.0))
         if space.rank is None:
             best = self.along(best, "rank", 2, (4, min(MOST_RANK[space.effort], *m_n)))
         return self.along(best, "lam", 1.2)
