@@ -10,6 +10,7 @@ the anomalies, so it is done twice.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +52,7 @@ class Chosen:
 class Separation:
     """One way to separate values; z (m, n) is what is left, NaN where missing.
 
-    `climatology` is None without levels of places, `scales` without deviations of them. `field_mean` and
-    `field_variance` (m, n) are z as the other places have it, by kriging.
+    `climatology` is None without levels of places, `scales` without deviations of them.
     """
 
     name: str
@@ -62,8 +62,12 @@ class Separation:
     scales: DriftKriging | None
     kernel: FieldKernel
     z: Array
-    field_mean: Array
-    field_variance: Array
+    workers: Workers | None = None
+
+    @cached_property
+    def field(self) -> tuple[Array, Array]:
+        """z (m, n) as the other places have it, by kriging: mean and variance."""
+        return _from_others(self.z, self.places, self.kernel, self.workers)
 
     @property
     def chosen(self) -> Chosen:
@@ -78,7 +82,7 @@ class Separation:
     def variances(self) -> tuple[Array, Array]:
         """Of level and season, and of the anomaly as kriging has it (m, n), in the unit of the data."""
         level = np.zeros(self.z.shape) if self.climatology is None else self.climatology.variance()
-        return level, self.scale**2 * (self.field_variance + self.kernel.nugget) * self.kernel.variance
+        return level, self.scale**2 * (self.field[1] + self.kernel.nugget) * self.kernel.variance
 
     def from_others(self, values: Array) -> tuple[Array, Array, Array]:
         """Errors of all values predicted without their own place, and the two variances of each (c,)."""
@@ -87,7 +91,7 @@ class Separation:
         if self.climatology is not None:
             known = replace(known, coefficients=self.climatology.map_mean)
             level = self.climatology.map_variance @ (self.climatology.basis.values**2).T
-        miss = known.undo(self.field_mean) - values
+        miss = known.undo(self.field[0]) - values
         return miss[seen], level[seen], anomaly[seen]
 
     def kriging_variance_at(self, places: Places, workers: Workers | None = None) -> Array:
@@ -132,19 +136,10 @@ def outward(y: Array, variance: Array, name: str) -> Array:
     return np.maximum(y, 0.0) ** 2 + variance if name == "roots" else y
 
 
-@dataclass(frozen=True)
-class Begun:
-    """What the first passes found: anomalies as neighbours have them, and the precision of what they leave (m, n)."""
-
-    basis: Basis
-    anomalies: Array
-    precision: Array
-
-
 class Separator:
     """Separates values (m, n), NaN missing, by normalisations of any name.
 
-    The first passes are the same for normalisations that differ in what they divide by only, and are made once.
+    Level and season are the same for normalisations that differ in what they divide by only, and are found once.
     """
 
     def __init__(
@@ -159,9 +154,7 @@ class Separator:
         self.values, self.time, self.places, self.kernel, self.unit = values, time, places, kernel, unit
         self.workers = workers
         self._measured = np.flatnonzero(~np.isnan(values).all(axis=1))
-        self._own = np.full(len(values), -1)
-        self._own[self._measured] = np.arange(self._measured.size)
-        self._begun: dict[tuple[bool, bool, bool], Begun] = {}
+        self._found: dict[tuple[bool, bool, bool], Climatology] = {}
 
     def separate(self, name: str, chosen: Chosen | None = None) -> Separation:
         """By the normalisation of this name, with what another separation has chosen, if it is given."""
@@ -174,26 +167,22 @@ class Separator:
             plain = Normalisation.fit(values, name, self.time)
             z = plain.apply(values)
             field = self._choose_kernel(z) if chosen is None else chosen.kernel
-            return Separation(name, self.places, plain, None, None, field, z, *self._kriged(z, field))
+            return Separation(name, self.places, plain, None, None, field, z, self.workers)
         season, trend, scaled = PARTS[name]
         key = name == "roots", season, trend
-        if key not in self._begun:
-            self._begun[key] = self._begin(values, season, trend, chosen)
-        begun = self._begun[key]
-        # Levels have no weather in them by now, so that variograms are found anew.
-        variograms = None if chosen is None else chosen.variograms
-        climatology = fit_climatology(values - begun.anomalies, begun.precision, begun.basis, self.places, variograms)
+        if key not in self._found:
+            self._found[key] = self._level_and_season(values, season, trend, chosen)
+        climatology = self._found[key]
         known, scales = _normalised(values, climatology), None
         if scaled:
-            known, scales = _with_scales(
-                known, values, self.places, self._measured, begun.basis, None if chosen is None else chosen.scale
-            )
+            variogram = None if chosen is None else chosen.scale
+            known, scales = _with_scales(known, values, self.places, self._measured, climatology.basis, variogram)
         z = known.apply(values)
         field = self._choose_kernel(z) if chosen is None else chosen.kernel
-        return Separation(name, self.places, known, climatology, scales, field, z, *self._kriged(z, field))
+        return Separation(name, self.places, known, climatology, scales, field, z, self.workers)
 
-    def _begin(self, values: Array, season: bool, trend: bool, chosen: Chosen | None) -> Begun:
-        """All passes but the last."""
+    def _level_and_season(self, values: Array, season: bool, trend: bool, chosen: Chosen | None) -> Climatology:
+        """Those of all places; anomalies of neighbours are taken away first, from the second pass on."""
         basis = Basis.of(self.time, values.shape[1], season, trend)
         seen = ~np.isnan(values)
         precision = seen / max(float(np.nanvar(values - _least_squares(values, basis))), 1e-300)
@@ -207,18 +196,25 @@ class Separator:
             known = _normalised(values, climatology)
             z = known.apply(values)
             field = field or self._choose_kernel(z)
-            mean, variance = self._kriged(z, field)
+            mean, variance = _from_others(z, self.places, field, self.workers)
             scale = np.outer(known.row_scale, known.col_scale)
             anomalies = scale * mean
             precision = seen / np.maximum(scale**2 * field.variance * (variance + field.nugget), 1e-300)
-        return Begun(basis, anomalies, precision)
+        # Levels have no weather in them by now, so that variograms are found anew.
+        variograms = None if chosen is None else chosen.variograms
+        return fit_climatology(values - anomalies, precision, basis, self.places, variograms)
 
     def _choose_kernel(self, z: Array) -> FieldKernel:
         return choose_kernel(z, self.places, self.kernel, self.unit, self.workers)
 
-    def _kriged(self, z: Array, field: FieldKernel) -> tuple[Array, Array]:
-        x = field.scaled(self.places)
-        return krige_nearest(z[self._measured], x[self._measured], x, field, self._own, self.workers)
+
+def _from_others(z: Array, places: Places, field: FieldKernel, workers: Workers | None = None) -> tuple[Array, Array]:
+    """z (m, n) as the other places have it, kriged: mean and variance."""
+    measured = np.flatnonzero(~np.isnan(z).all(axis=1))
+    own = np.full(len(z), -1)
+    own[measured] = np.arange(measured.size)
+    x = field.scaled(places)
+    return krige_nearest(z[measured], x[measured], x, field, own, workers)
 
 
 def _least_squares(values: Array, basis: Basis) -> Array:

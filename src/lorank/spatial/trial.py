@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,13 @@ class Trial:
         n = values.shape[1]
         self.times = np.unique(np.linspace(0, n - 1, min(JUDGED, n)).astype(int))
         self.rows = np.flatnonzero((held.whole | held.gaps).any(axis=1))
-        self._inward, self._variance = inward(values, separation.name), np.add(*separation.variances())
+        self._inward = inward(values, separation.name)
         self._key: tuple[Any, ...] | None = None
         self._low_rank: LowRank | None = None
+
+    @cached_property
+    def _variance(self) -> Array:
+        return np.add(*self.separation.variances())
 
     def fitted(self, model: FieldModel, parameters: Mapping[str, Any]) -> LowRank:
         """The low-rank field; another way with residuals needs no other."""
@@ -76,12 +81,14 @@ class Trial:
         of values of whole places and of gaps."""
         here = np.ix_(self.rows, self.times)
         short = self.misses(model, parameters, self.rows, self.times, workers)
-        whole, gaps, variance = self.held.whole[here], self.held.gaps[here], self._variance[here]
-        for mask in (whole, gaps):
-            # How large errors are is known up to a factor; see `cell_errors`.
-            if mask.any():
-                variance[mask] *= np.mean(short[mask] ** 2) / max(float(np.mean(variance[mask])), 1e-300)
-        miss = outward(short + self._inward[here], variance, self.separation.name) - self.values[here]
+        whole, gaps, miss = self.held.whole[here], self.held.gaps[here], short
+        if self.separation.name == "roots":
+            variance = self._variance[here]
+            for mask in (whole, gaps):
+                # How large errors are is known up to a factor; see `cell_errors`.
+                if mask.any():
+                    variance[mask] *= np.mean(short[mask] ** 2) / max(float(np.mean(variance[mask])), 1e-300)
+            miss = outward(short + self._inward[here], variance, self.separation.name) - self.values[here]
         count = np.maximum(whole.sum(axis=1), 1)
         mean = np.where(whole, miss, 0.0).sum(axis=1) / count
         return miss - np.where(whole, mean[:, None], 0.0), whole, gaps
