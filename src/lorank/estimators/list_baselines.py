@@ -17,7 +17,7 @@ import numpy as np
 from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.estimators.ranking_goal import parse_metric
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.models.list_metrics import METRICS
 from lorank.models.preferences import Grades
 from lorank.models.ranking_metrics import hits, relevant_part

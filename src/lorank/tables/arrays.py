@@ -13,7 +13,7 @@ import numpy as np
 
 from lorank.errors import InputError, one_line
 from lorank.files import check_exists, on_disk
-from lorank.linalg.memory import check_memory, free_memory
+from lorank.memory import check_memory, free_memory
 from lorank.observations import Observations
 from lorank.tables.damage import reading
 from lorank.tables.matrix_market import read_matrix_market

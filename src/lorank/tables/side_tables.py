@@ -10,7 +10,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import kind_of, reading_once
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations.identifiers import Identifiers, text_array
 from lorank.side_information.encoding import FeatureTable
 from lorank.tables.damage import reading
