@@ -11,7 +11,7 @@ SOURCE = Path(lorank.__file__).parent
 # From the ground up. A room may import only rooms of an earlier line; rooms of one line do not know each other.
 LAYERS = [
     {"errors", "types"},
-    {"files", "progress", "results_table"},
+    {"files", "memory", "progress", "results_table"},
     {"kernels"},
     {"observations", "losses"},
     {"linalg"},

@@ -193,7 +193,7 @@ def test_trouble_with_tables(fails):
 
 
 def test_a_fit_that_would_not_fit_is_refused(fails, model, monkeypatch):
-    from lorank.linalg import memory
+    from lorank import memory
 
     monkeypatch.setattr(memory, "free_memory", lambda: 50_000)
     error = fails("fit", "ratings.csv", *EXPLICIT)

@@ -6,11 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from lorank import MatrixCompletion, Observations
+from lorank import MatrixCompletion, Observations, memory
 from lorank.errors import MemoryLimitError
 from lorank.estimators.memory import fit_memory
 from lorank.estimators.parameters import Parameters
-from lorank.linalg import memory
 
 AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
+import multiprocessing
 import os
-import signal
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -118,6 +118,19 @@ def damage_part(seeds: bytes, rng: np.random.Generator, path: Path) -> Path:
     return path
 
 
+def damage_checkpoint(change: Callable[[list[bytes], np.random.Generator], bytes]) -> Callable[..., Path]:
+    """Damage to the checkpoint of one of the solvers, whose number is in the name; one in ten is given to another."""
+
+    def damage(seeds: list[bytes], rng: np.random.Generator, path: Path) -> Path:
+        own = int(rng.integers(len(seeds)))
+        given = int(rng.integers(len(seeds))) if rng.random() < 0.1 else own
+        path = path.with_suffix(f".{given}")
+        path.write_bytes(change([seeds[own]], rng))
+        return path
+
+    return damage
+
+
 def damage_folder(seeds: list[bytes], rng: np.random.Generator, path: Path) -> Path:
     """A folder of two Parquet files, one of them damaged."""
     path.mkdir(exist_ok=True)
@@ -163,19 +176,8 @@ def read_model(path: Path) -> None:
 
 
 def read_checkpoint(path: Path) -> None:
-    """Each solver is offered the file; those that did not write it refuse it."""
-    from lorank import InputError
-
-    refused = None
-    for more in FITS:
-        try:
-            go_on(path, **more)
-        except InputError as error:
-            refused = error
-        else:
-            return
-    assert refused is not None
-    raise refused
+    """The solver that wrote the file, or now and then another, goes on from it."""
+    go_on(path, **FITS[int(path.suffix[1:])])
 
 
 _good_part: Any = None
@@ -201,41 +203,63 @@ def read_folder(path: Path) -> None:
     distributed.fit(path, row="row", col="col", value="value", work_folder=path.parent, **fit)
 
 
-class _Forks:
-    """Stands for `subprocess` in the reader of NetCDF: its child is a fork of this process, which has all imported.
+class _OneChild:
+    """Stands for `subprocess` in the reader of NetCDF: one child, forked from this process, looks at all files.
 
-    A process that starts from nothing takes a second, and so would each file.
+    A process that starts from nothing takes a second, and so would each file. A child that crashes or hangs is
+    followed by another.
     """
 
     DEVNULL, TimeoutExpired = subprocess.DEVNULL, subprocess.TimeoutExpired
+    _child: Any = None
 
-    @staticmethod
-    def run(command: list[str], timeout: float, **_: Any) -> Any:
-        child = os.fork()
-        if not child:
+    @classmethod
+    def run(cls, command: list[str], timeout: float, **_: Any) -> Any:
+        if cls._child is None:
+            forks = multiprocessing.get_context("fork")
+            ours, theirs = forks.Pipe()
+            cls._child = forks.Process(target=_run_commands, args=(theirs,), daemon=True), ours
+            cls._child[0].start()
+            theirs.close()
+        process, pipe = cls._child
+        pipe.send(command[command.index("-c") + 1 :])
+        try:
+            if pipe.poll(timeout):
+                return subprocess.CompletedProcess(command, *pipe.recv())
+            process.kill()
+            raise subprocess.TimeoutExpired(command, timeout)
+        except (EOFError, ConnectionError):
+            process.join()
+            cls._child = None
+            return subprocess.CompletedProcess(command, process.exitcode, b"")
+        except subprocess.TimeoutExpired:
+            process.join()
+            cls._child = None
+            raise
+
+
+def _run_commands(pipe: Any) -> None:
+    """What `python -c` would do with each command that comes: its code and what it printed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    while True:
+        sys.argv, printed, code = pipe.recv(), io.BytesIO(), 0
+        sys.stdout = io.TextIOWrapper(printed)
+        try:
+            exec(_compiled(sys.argv[0]), {})
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except Exception:
             code = 1
-            try:
-                sys.argv = command[command.index("-c") + 1 :]
-                exec(sys.argv[0], {})
-                code = 0
-            finally:
-                os._exit(code)
-        deadline = time.monotonic() + timeout
-        while True:
-            pid, status = os.waitpid(child, os.WNOHANG)
-            if pid:
-                return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status))
-            if time.monotonic() > deadline:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                raise subprocess.TimeoutExpired(command, timeout)
-            time.sleep(0.0005)
+        pipe.send((code, printed.getvalue()))
+
+
+_compiled = functools.cache(lambda text: compile(text, "<command>", "exec"))
 
 
 def read_netcdf(path: Path) -> None:
     from lorank.tables import arrays
 
-    arrays.subprocess, arrays.PATIENCE = _Forks, 10.0  # type: ignore[assignment]
+    arrays.subprocess, arrays.PATIENCE = _OneChild, 10.0  # type: ignore[assignment]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         read_table(path)
@@ -267,7 +291,7 @@ FORMATS = {
     "model, forged": Format(models, "a.lorank", read_model, as_file(forged)),
     "shards": Format(shards, "folder", read_model, damage_shard),
     "shards, forged": Format(shards, "folder", read_model, forge_shards),
-    "checkpoint": Format(checkpoints, "c", read_checkpoint, BYTES),
-    "checkpoint, forged": Format(checkpoints, "c", read_checkpoint, INSIDE),
+    "checkpoint": Format(checkpoints, "c", read_checkpoint, damage_checkpoint(mutated)),
+    "checkpoint, forged": Format(checkpoints, "c", read_checkpoint, damage_checkpoint(repacked)),
     "block": Format(block, "part", read_part, damage_part),
 }

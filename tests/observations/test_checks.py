@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from lorank import EntryRegressor, LowRankImputer, MatrixCompletion, Observations, kernels
-from lorank.errors import InputError
+from lorank.errors import InputError, MemoryLimitError
 from lorank.linalg import Factors
 from lorank.observations import Lines, observe
 from lorank.observations.identifiers import Identifiers
@@ -104,6 +104,16 @@ def test_damaged_sparse_matrices_are_refused(kind, indptr, indices):
     for taking in (observe, Features.of, GraphLaplacian):
         with pytest.raises(InputError, match="sparse matrix is damaged"):
             taking(matrix)
+
+
+def test_a_shape_for_which_there_is_no_memory_is_refused_before_scipy_makes_room_for_it():
+    """A file of a few kilobytes can say that it has 2^40 rows; as diagonals scipy would hold a pointer for each."""
+    diagonal = sp.dia_array((np.ones((1, 3)), [0]), shape=(1 << 40, 3))
+    for given in (diagonal, sp.coo_array(([1.0], ([0], [0])), shape=(3, 1 << 40)), ([0, 1 << 40], [0, 1], [1, 2])):
+        with pytest.raises(MemoryLimitError, match="109951162777"):
+            observe(given)
+    with pytest.raises(InputError, match="two dimensions"):
+        Observations.from_sparse(sp.coo_array(np.ones(3)))
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_table_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch)
     """Zeros are packed to nothing: the file says how many there are."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"name": ["a"] * 100_000, "x": np.zeros(100_000), "y": np.zeros(100_000)}), path)
-    monkeypatch.setattr("lorank.linalg.memory.free_memory", lambda: 1_000_000)
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 1_000_000)
     for read in (parquet.read_wide, read_side_table):
         with pytest.raises(MemoryError, match="are free"):
             read(path)

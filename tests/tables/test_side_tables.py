@@ -56,6 +56,23 @@ def test_damaged_tables_are_refused_in_one_sentence(tmp_path, name, content):
         read_side_table(path)
 
 
+def test_parquet_without_lines_and_with_text_that_is_none(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"id": pa.array([], pa.int64()), "a": pa.array([], pa.string())}), path)
+    with pytest.raises(InputError, match="no lines"):
+        read_side_table(path)
+    # Arrow's own ArrowException, which is no ValueError.
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")]
+    )
+    parquet.write_table(pa.table({"id": [1], "a": broken}), path)
+    with pytest.raises(InputError, match="damaged"):
+        read_side_table(path)
+
+
 def test_a_long_text_does_not_make_all_texts_long(tmp_path):
     """One title of 100 kB among 20,000 would take 8 GB as numpy's text."""
     path = tmp_path / "t.csv"

@@ -1,8 +1,10 @@
 """Tables in every format say the same, and what is wrong with them is told with its line."""
 
 import bz2
+import gc
 import gzip
 import lzma
+import sys
 import zipfile
 from datetime import datetime
 
@@ -106,6 +108,22 @@ def test_netcdf(tmp_path):
     found = tables.read(tmp_path / "a.nc")[0]
     january, february = datetime(2020, 1, 1), datetime(2020, 2, 1)
     assert entries(found) == {("a", january): 1.0, ("b", january): 2.0, ("b", february): 3.0}
+
+
+def test_a_netcdf_file_that_cannot_be_opened_prints_nothing(tmp_path, monkeypatch):
+    """h5netcdf leaves a file half open, and a traceback when that goes; nobody would catch it."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    xarray.Dataset({"t": (("a", "b"), np.eye(3))}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    content = bytearray((tmp_path / "a.nc").read_bytes())
+    content[content.index(b"OHDR") + 8] ^= 1  # of the first object, which has a checksum
+    (tmp_path / "b.nc").write_bytes(content)
+    left: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", left.append)
+    with pytest.raises(InputError, match="is damaged or not NetCDF"):
+        tables.read(tmp_path / "b.nc")
+    gc.collect()
+    assert not left
 
 
 def test_byte_order_mark_quotes_and_crlf(tmp_path):

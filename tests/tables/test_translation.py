@@ -172,6 +172,6 @@ def test_a_sheet_of_empty_cells_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["t.jsonl", "t.csv"])
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_held(tmp_path, name, monkeypatch):
     (tmp_path / name).write_text('{"a": 1, "b": 2, "c": 3}\n' * 1000)
-    monkeypatch.setattr("lorank.linalg.memory.free_memory", lambda: 100_000)
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 100_000)
     with pytest.raises(MemoryError, match="are free"):
         read(tmp_path / name, habits=Habits(na=("missing",)))

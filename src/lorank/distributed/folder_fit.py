@@ -27,7 +27,7 @@ from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
 from lorank.files import refuse, url_of
 from lorank.linalg.factors import padded_width
-from lorank.linalg.memory import check_memory, free_memory
+from lorank.memory import check_memory, free_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
 from lorank.solvers import Callback, Checkpoint, Status, Stopping

@@ -19,7 +19,7 @@ from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
 from lorank.estimators.filling import Calibration, Filling, Spread, column_centres
 from lorank.estimators.judging import calibrated, cross_validated
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations import dataframes as frames
 from lorank.observations.checks import unmasked
 from lorank.tuning.setting import AUTO

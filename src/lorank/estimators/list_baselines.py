@@ -19,7 +19,7 @@ from lorank.errors import InputError
 from lorank.estimators.completion import MatrixCompletion
 from lorank.estimators.parameters import DEFAULT_METHOD
 from lorank.estimators.ranking_goal import parse_metric
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.models.list_metrics import METRICS
 from lorank.models.preferences import Grades
 from lorank.models.ranking_metrics import hits, relevant_part

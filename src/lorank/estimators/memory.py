@@ -9,7 +9,7 @@ from lorank.estimators.choosing import candidates
 from lorank.estimators.parameters import Parameters
 from lorank.estimators.running import build_solver
 from lorank.linalg import padded_width
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations import Observations
 from lorank.tuning.setting import AUTO
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg.blas import one_blas_thread
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.types import Array
 
 # A direction counts towards the rank while its singular value is above this part of the largest.

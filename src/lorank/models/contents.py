@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from lorank import losses, registry
 from lorank.errors import InputError
 from lorank.linalg import Factors
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.models.intervals import Calibration
 from lorank.models.levels import LevelPredictor
 from lorank.models.packing import checked_lines

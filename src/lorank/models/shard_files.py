@@ -138,7 +138,7 @@ class ShardFolder:
             known = self._good.get(name) == (about.st_size, about.st_mtime_ns)
             if not known and not self._is_as_written(path, about.st_size):
                 raise ValueError
-            array = unlocked(np.load(path, mmap_mode="r", allow_pickle=False))
+            array = unlocked(np.load(os.fspath(path), mmap_mode="r", allow_pickle=False))
             if not isinstance(array, np.ndarray) or array.dtype.hasobject or not array.dtype.isnative:
                 raise ValueError
             if not known and fits is not None and not fits(array):

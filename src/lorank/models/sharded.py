@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class ShardedArray:
         """One of the parts."""
         return self._convert(self._read(number))
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return (int(self.ends[-1]), *self._read(0).shape[1:])
 
@@ -51,7 +52,7 @@ class ShardedArray:
     def size(self) -> int:
         return int(np.prod(self.shape))
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         return self._convert(self._read(0)[:1]).dtype
 

@@ -17,7 +17,7 @@ import numpy as np
 from lorank.errors import InputError, one_line
 from lorank.files import replacing_folder, reserve
 from lorank.linalg import padded_width
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.models.contents import Contents
 from lorank.models.description import describe, fields_of, outcome_of
 from lorank.models.packing import exact_type

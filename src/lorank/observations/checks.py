@@ -14,7 +14,11 @@ import numpy.typing as npt
 
 from lorank import kernels
 from lorank.errors import InputError
+from lorank.memory import check_memory
 from lorank.types import Array
+
+# Rows and columns together of which it is looked whether there is room for them.
+LARGE = 1 << 20
 
 
 def index_type(shape: tuple[int, ...]) -> type[np.signedinteger[Any]]:
@@ -95,9 +99,13 @@ def numbers(values: Any) -> Array:
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
-    """Refuse a matrix without rows or columns."""
+    """Refuse a matrix without rows or columns, and one of so many that not even a pointer for each fits into memory."""
     if min(shape) < 1:
         raise InputError(f"The matrix is empty: its shape is {shape[0]} x {shape[1]}.")
+    if sum(shape) > LARGE:
+        check_memory(
+            16 * sum(shape), f"A matrix of {shape[0]} x {shape[1]}", "number rows and columns from 0 on without gaps"
+        )
 
 
 def check_finite(values: Array) -> None:
@@ -155,7 +163,13 @@ def check_lines(
 
 
 def check_sparse(matrix: Any) -> None:
-    """Refuse a compressed scipy matrix whose structure is wrong, which scipy itself would follow out of its memory."""
+    """Refuse a scipy matrix whose structure is wrong, which scipy itself would follow out of its memory.
+
+    Also one of a shape that scipy could not hold in the formats that it goes through: diagonals become lines first.
+    """
+    if len(matrix.shape) != 2:
+        raise InputError(f"A matrix needs two dimensions; this sparse array has {len(matrix.shape)}.")
+    check_shape(matrix.shape)
     if matrix.format not in ("csr", "csc", "bsr"):
         return
     pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad, padded_width, truncated_svd
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.solvers.prior_draws import PriorDraws, joined_priors
 from lorank.types import Array
 

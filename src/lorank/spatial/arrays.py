@@ -12,7 +12,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import replacing
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.spatial.cf import (
     LATITUDE,
     LONGITUDE,

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.files import check_exists, on_disk
-from lorank.linalg.memory import check_memory, free_memory
+from lorank.memory import check_memory, free_memory
 from lorank.observations import Observations
 from lorank.tables.damage import reading
 from lorank.tables.matrix_market import read_matrix_market
@@ -74,10 +74,16 @@ def read_netcdf(path: Path, value: str | None = None) -> Observations:
         return Observations.from_dense(np.asarray(variable.values, np.float64), *map(_coordinate, ids))
 
 
-# Opens a NetCDF file and reads all that fits into memory.
+# Opens a NetCDF file and reads all that fits into memory. A file that cannot be opened is told of by code 2; one of
+# whose variables one is damaged may have a good one.
 _PROBE = """
 import sys, xarray
-with xarray.open_dataset(sys.argv[1]) as dataset:
+try:
+    dataset = xarray.open_dataset(sys.argv[1])
+except Exception as error:
+    sys.stdout.buffer.write((str(error) or type(error).__name__).encode(errors="replace"))
+    sys.exit(2)
+with dataset:
     for variable in dataset.variables.values():
         if variable.size * 16 < int(sys.argv[2]):
             variable.load()
@@ -87,17 +93,25 @@ PATIENCE, BYTES_A_SECOND = 60.0, 20e6
 
 
 def check_netcdf(path: Path) -> None:
-    """Refuse a file that the HDF5 library crashes on or never comes back from, found out in a process of its own."""
+    """Refuse a file that the HDF5 library crashes on or never comes back from, found out in a process of its own.
+
+    One that cannot be opened is refused here too: what h5netcdf leaves half open prints a traceback when it goes.
+    """
     if not sys.executable:  # inside another program
         return
     limit = PATIENCE + path.stat().st_size / BYTES_A_SECOND
     command = [sys.executable, "-W", "ignore", "-c", _PROBE, os.fspath(on_disk(path)), str(free_memory())]
     try:
-        ended = subprocess.run(command, capture_output=True, timeout=limit, stdin=subprocess.DEVNULL).returncode
+        ended = subprocess.run(command, capture_output=True, timeout=limit, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         raise InputError(f"{path} is damaged: it cannot be read as NetCDF within {limit:.0f} seconds.") from None
-    if ended < 0:
-        raise InputError(f"{path} is damaged: the library that reads NetCDF crashes on it (signal {-ended}).")
+    if ended.returncode < 0:
+        raise InputError(
+            f"{path} is damaged: the library that reads NetCDF crashes on it (signal {-ended.returncode})."
+        )
+    if ended.returncode == 2:
+        why = one_line(ValueError(ended.stdout.decode(errors="replace")))
+        raise InputError(f"{path} is damaged or not NetCDF ({why}).")
 
 
 def _coordinate(values: Array | None) -> Array | None:

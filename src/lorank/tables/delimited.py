@@ -17,7 +17,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import on_disk, open_input
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 
 # Text that means "not known" where a number belongs.
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")

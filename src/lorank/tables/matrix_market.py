@@ -12,7 +12,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import check_exists, open_input
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations import Observations
 from lorank.tables.damage import reading
 from lorank.types import Array

@@ -11,7 +11,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import on_disk, remote, url_of
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations import Observations
 from lorank.observations.identifiers import text_array
 from lorank.tables.damage import reading

@@ -14,7 +14,7 @@ import numpy as np
 
 from lorank.errors import DuplicateError, InputError
 from lorank.files import kind_of, reading_once
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations import Observations
 from lorank.tables import arrays, parquet
 from lorank.tables.damage import reading

@@ -10,7 +10,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import kind_of, reading_once
-from lorank.linalg.memory import check_memory
+from lorank.memory import check_memory
 from lorank.observations.identifiers import Identifiers, text_array
 from lorank.side_information.encoding import FeatureTable
 from lorank.tables.damage import reading
@@ -101,9 +101,9 @@ def read_columns(path: Path, delimiter: str | None = None, header: bool | None =
                 if len(lines) % BLOCK == 0:
                     check_memory(PER_CELL * BLOCK * len(line), f"{len(lines)} lines of {path}", "give a smaller table")
                 lines.append(line)
-            if not lines:
-                raise InputError(f"{path} has a header and no lines.")
             names, columns = file.columns, [text_array(list(part)) for part in zip(*lines)]
+        if not columns or not len(columns[0]):
+            raise InputError(f"{path} has a header and no lines.")
         for name in names:
             position_of(name, names, path)  # refuses a name that is there twice
     return dict(zip(names, columns))

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from lorank import memory
 from lorank.errors import MemoryLimitError
-from lorank.linalg import memory
 
 MIB = 2**20
 
