@@ -72,7 +72,7 @@ def test_coverage_of_lines_with_few_entries():
     order = rng.permutation(rows[1].size)
     first, second = order[: order.size // 2], order[order.size // 2 :]
     held_out = Observations.from_coo(rows[1][first], cols[1][first], values[first], (m, n))
-    calibration = calibrate(Factors.of(np.zeros((m, 1)), np.zeros((n, 1))), train, held_out, seed=0)
+    calibration = calibrate([(Factors.of(np.zeros((m, 1)), np.zeros((n, 1))), train, held_out)], seed=0)
     half = calibration.quantile(0.9) * calibration.scale(rows[1][second], cols[1][second])
     inside, own = np.abs(values[second]) <= half, counts[rows[1][second]]
     for least, most in ((1, 2), (3, 9), (10, 29), (30, 99), (100, 300)):
@@ -90,7 +90,7 @@ def test_guarantee_of_small_calibration_sets():
         cells = rng.permutation(2500)[:140]
         values = rng.standard_normal(140)
         held_out = Observations.from_coo(cells[:40] // 50, cells[:40] % 50, values[:40], (50, 50))
-        calibration = calibrate(factors, train, held_out, seed=0)
+        calibration = calibrate([(factors, train, held_out)], seed=0)
         half = calibration.quantile(0.8) * calibration.scale(cells[40:] // 50, cells[40:] % 50)
         covered.append(np.mean(np.abs(values[40:]) <= half))
     # Exact: ceil(21 * 0.8) / 21 = 17 / 21.

@@ -251,8 +251,36 @@ def test_batch_means_tell_the_variance_of_a_mean():
         x = 0.5 * x + rng.standard_normal(400)
         probes = probes.add(x)
     # An autoregression of 0.5 has a mean of variance 1 / (1 - 0.5)^2 / count.
-    assert probes.variance() == pytest.approx(4 / 200, rel=0.2)
+    early, variance = probes.settled()
+    assert early == 0
+    assert variance == pytest.approx(4 / 200, rel=0.2)
     assert probes.sums.shape == (10, 400)
+
+
+def test_draws_on_the_way_to_the_posterior_belong_to_the_burn_in():
+    rng = np.random.default_rng(0)
+    probes = Probes(np.zeros(400, int), np.zeros(400, int), np.zeros((10, 400)))
+    for t in range(160):
+        probes = probes.add(5 * np.exp(-t / 10) + rng.standard_normal(400))
+    early, variance = probes.settled()
+    assert 16 < early < 80
+    assert variance == pytest.approx(1 / (160 - early), rel=0.2)
+
+
+def test_draws_of_the_burn_in_are_left_out():
+    """The posterior without the first draws is that of a chain whose burn-in was longer."""
+    start = Factors.of(np.zeros((3, 1)), np.zeros((2, 1)))
+    rng, whole, rest = np.random.default_rng(0), Draws.empty(start, 8), Draws.empty(start, 8)
+    for t in range(6):
+        draw = Factors.of(rng.standard_normal((3, 1)), rng.standard_normal((2, 1)))
+        noise = rng.random(3), rng.random(2)
+        whole = whole.offer(draw, draw.left, noise)
+        rest = rest.offer(draw, draw.left, noise) if t >= 2 else rest
+    rows, cols = np.array([0, 1, 2]), np.array([1, 0, 1])
+    one, other = whole.finish(early=2), rest.finish()
+    assert one.draws == other.draws == 4
+    np.testing.assert_array_equal(one.predict(rows, cols), other.predict(rows, cols))
+    np.testing.assert_array_equal(one.std(rows, cols, noise=True), other.std(rows, cols, noise=True))
 
 
 def test_chains_agree_or_not():

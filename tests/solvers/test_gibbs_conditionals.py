@@ -36,6 +36,28 @@ def test_the_frame_of_features_equals_the_dense_covariance():
     np.testing.assert_allclose(directions.U @ np.diag(gain) @ directions.U.T, F @ inner, atol=1e-5)
 
 
+def test_a_line_whose_features_are_unknown_varies_as_much_as_the_others():
+    """Its prior has the covariance (1 + q / lb) Lambda^-1, and nothing is learnt from it."""
+    rng = np.random.default_rng(5)
+    rows, cols = np.nonzero(rng.random((30, 12)) < 0.4)
+    keep = (rows != 4) & (rows != 9)
+    observations = Observations.from_coo(rows[keep], cols[keep], np.ones(keep.sum()), (30, 12))
+    directions = Features.implicit(observations)[0].directions()
+    assert directions.unknown.tolist() == [4, 9]
+    assert directions.mean_square == pytest.approx(1)
+    prior = Prior(2, False, 1.0, directions)
+    W, Lambda, lb = rng.standard_normal((30, 2)), np.array([[2.0, 0.5], [0.5, 1.0]]), 0.25
+    other = W.copy()
+    other[[4, 9]] += 100
+    last = Hyper(np.zeros(2), Lambda, np.ones(2), lb)
+    first, second = (prior.draw(last, factor, np.random.default_rng(0)) for factor in (W, other))
+    np.testing.assert_array_equal(first.Lambda, second.Lambda)
+    hyper = Hyper(np.array([1.0, -1.0]), Lambda, np.ones(2), lb, np.zeros((directions.squares.size, 2)))
+    means = np.array([prior.means(hyper, 30, np.float64, rng)[[4, 9]] for _ in range(4000)]).reshape(-1, 2)
+    np.testing.assert_allclose(means.mean(axis=0), hyper.mu, atol=0.1)
+    np.testing.assert_allclose(np.cov(means.T), np.linalg.inv(Lambda) / lb, atol=0.25)
+
+
 def test_lb_is_drawn_from_its_density():
     rng = np.random.default_rng(2)
     squares, R, Lambda = np.array([9.0, 2.0, 0.5]), rng.standard_normal((3, 2)) * 2, np.diag([1.0, 2.0])

@@ -286,7 +286,8 @@ class MatrixCompletion(ModelEstimator):
             samples = running.build_solver(asked).samples
             lists = ranking_goal.lists_of_values(factors, train, part, seed)
             if held_out is None and (tuned.interrupted or not samples):
-                calibration = calibrate(factors, train, part, seed, self.n_jobs)
+                fits = [(each, *some) for each, some in zip(tuned.best.starts, parts)]
+                calibration = calibrate(fits, seed, self.n_jobs)
             if tuned.interrupted:
                 setting = running.for_data(asked, train, setting)
                 stopped = replace(tuned.result, factors=factors)
@@ -302,7 +303,7 @@ class MatrixCompletion(ModelEstimator):
         setting = running.for_data(asked, observations, setting)
         result = solve_all(asked, observations, setting, factors, held_out, callbacks, saved, seed)
         if held_out is not None:
-            calibration = calibrate(result.factors, observations, held_out, seed, self.n_jobs)
+            calibration = calibrate([(result.factors, observations, held_out)], seed, self.n_jobs)
             lists = ranking_goal.lists_of_values(result.factors, observations, held_out, seed)
         return self._finish(asked, observations, setting, result, calibration, trials, lists)
 

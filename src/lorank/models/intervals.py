@@ -6,12 +6,14 @@ whatever the model and however wrong the scale, as long as the entry is drawn li
 
 The scale makes it hold for each kind of row too, not only on average. It is a regression
 
-    log s_ij^2 = beta_0 + beta_1 log v_i + beta_2 log(1 + n_i) + beta_3 / (PRIOR + n_i) + the same of column j
+    log s_ij^2 = beta_0 + beta_1 log v_i + beta_2 log(1 + n_i) + (1 + beta_3) log(1 + 1 / (n_i + r)) + the same of col j
 
 on how many entries a row and a column have in training (n) and how well those were fitted (v, the mean of their squared
-residuals, drawn towards that of all as if PRIOR more entries had it), by maximum likelihood for normal residuals. What
-is not known of a line falls as 1 / (PRIOR + n), which counts where n is small. Some of the held-out entries find beta,
-the others q, so that the guarantee stands as it is.
+residuals, drawn towards that of all as if PRIOR more entries had it), by maximum likelihood for normal residuals. An
+offset of which n entries tell has the variance s2 / (n + r) beside the noise's s2, r its ridge by empirical Bayes
+(`lorank.problems.offsets`; at most PRIOR, for factors are not known either): so the last term is what lines with few
+entries have without any beta. Some of the held-out entries find beta, the others q, so that the guarantee stands as it
+is. Small data is held out several times; then it stands for the fits together.
 
 References
 ----------
@@ -21,6 +23,7 @@ Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, "Distribution-free predictive infer
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +33,7 @@ from lorank.kernels import Workers
 from lorank.linalg import Factors
 from lorank.models.levels import LevelPredictor
 from lorank.observations import Observations
+from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.solvers import Posterior
 from lorank.types import Array
 
@@ -39,7 +43,10 @@ STEPS, RIDGE = 20, 1.0
 # Order statistics that are kept, so that a calibration stays small beside the factors.
 KEPT = 1000
 # Entries that the coefficients are found from: half of those held out, but no more than this.
-ENOUGH = 10_000
+ENOUGH = 50_000
+
+# Factors, the entries that they were fitted to, and others.
+Fit = tuple[Factors, Observations, Observations]
 
 
 @dataclass(frozen=True)
@@ -80,34 +87,31 @@ class Calibration:
         return Calibration(sides[0], sides[1], self.ratios, self.count)
 
 
-def calibrate(
-    factors: Factors, train: Observations, held_out: Observations, seed: int, n_jobs: int | None = None
-) -> Calibration:
-    """Calibrate factors that were fitted to `train` on entries that they have not seen."""
+def calibrate(fits: Sequence[Fit], seed: int, n_jobs: int | None = None) -> Calibration:
+    """Calibrate factors that were fitted to some entries on others, which they have not seen.
+
+    There may be several such fits to the same matrix, with different entries held out; scales are those of the first.
+    """
     workers = Workers(n_jobs)
-    fitted, unseen = (
-        (factors.predict(part.rows, part.cols, workers) - part.values).astype(np.float64) ** 2
-        for part in (train, held_out)
-    )
+    parts = [_difficulties(*fit, workers) for fit in fits]
     workers.close()
-    everywhere = float(fitted.mean()) or 1.0
-    sides = [
-        _difficulty(index, fitted / everywhere, size) for index, size in zip((train.rows, train.cols), train.shape)
-    ]
-    first = np.zeros(held_out.nnz, bool)
-    first[np.random.default_rng(seed).permutation(held_out.nnz)[: min(held_out.nnz // 2, ENOUGH)]] = True
-    pairs = sides[0][held_out.rows[first]], sides[1][held_out.cols[first]]
-    beta = _log_variance(np.hstack([np.ones((np.count_nonzero(first), 1)), *pairs]), unseen[first])
-    # The constant goes with the rows; halves because these are scales, not variances.
-    of_rows, of_cols = np.split(beta[1:], 2)
-    row_scale = np.exp((beta[0] + sides[0] @ of_rows) / 2)
-    col_scale = np.exp(sides[1] @ of_cols / 2)
-    scale = row_scale[held_out.rows] * col_scale[held_out.cols]
-    ratios = np.sort(np.sqrt(unseen[~first]) / scale[~first])
+    squares = np.concatenate([part.squares for part in parts])
+    first = np.zeros(squares.size, bool)
+    first[np.random.default_rng(seed).permutation(squares.size)[: min(squares.size // 2, ENOUGH)]] = True
+    features = np.vstack([part.features for part in parts])
+    # What is known before of each part, the last column of either side.
+    known = features[:, [3, 6]].sum(axis=1)
+    beta = _log_variance(features[first], squares[first] * np.exp(-known[first]))
+    # Lines with fewer entries are never known better.
+    beta[[3, 6]] = np.maximum(beta[[3, 6]] + 1, 0)
+    scale = np.exp(features @ beta / 2)
+    ratios = np.sort(np.sqrt(squares[~first]) / scale[~first])
     kept = ratios
     if ratios.size > KEPT:
         kept = ratios[np.ceil(np.linspace(0, ratios.size - 1, KEPT)).astype(np.int64)]
-    return Calibration(row_scale, col_scale, kept, int(ratios.size))
+    # The constant goes with the rows; halves because these are scales, not variances.
+    row_scale = np.exp((beta[0] + parts[0].rows @ beta[1:4]) / 2)
+    return Calibration(row_scale, np.exp(parts[0].cols @ beta[4:] / 2), kept, int(ratios.size))
 
 
 def bounds(
@@ -136,11 +140,43 @@ def bounds(
     return lower.astype(predicted.dtype), upper.astype(predicted.dtype)
 
 
-def _difficulty(index: Array, squares: Array, size: int) -> Array:
-    """log v, log(1 + n) and 1 / (PRIOR + n) of each line, and of one without observations: (size + 1, 3)."""
+@dataclass(frozen=True)
+class _Difficulties:
+    """Of one fit: what the scale depends on, of rows (m + 1, 3) and columns (n + 1, 3), and of held-out entries with a
+    constant before them (entries, 7); and the squares of these entries' residuals."""
+
+    rows: Array
+    cols: Array
+    features: Array
+    squares: Array
+
+
+def _difficulties(factors: Factors, train: Observations, held_out: Observations, workers: Workers) -> _Difficulties:
+    fitted, unseen = (
+        (factors.predict(part.rows, part.cols, workers) - part.values).astype(np.float64) ** 2
+        for part in (train, held_out)
+    )
+    fitted /= float(fitted.mean()) or 1.0
+    ridges = empirical_bayes_offsets(train).ridges
+    rows, cols = (
+        _of_lines(index, unseen_index, fitted, size, ridge)
+        for index, unseen_index, size, ridge in zip(
+            (train.rows, train.cols), (held_out.rows, held_out.cols), train.shape, ridges
+        )
+    )
+    features = np.hstack([np.ones((held_out.nnz, 1)), rows[held_out.rows], cols[held_out.cols]])
+    return _Difficulties(rows, cols, features, unseen)
+
+
+def _of_lines(index: Array, held_out: Array, squares: Array, size: int, ridge: float) -> Array:
+    """log v, log(1 + n) and log(1 + 1 / (n + r)) of each line, and of one without observations: (size + 1, 3).
+
+    How entries differ with n can only be seen where lines have held-out ones: below, n counts as the least of theirs.
+    """
     counts = np.bincount(index, minlength=size + 1)
     means = (np.bincount(index, squares, size + 1) + PRIOR) / (counts + PRIOR)
-    return np.column_stack([np.log(means), np.log1p(counts), 1 / (PRIOR + counts)])
+    active = np.maximum(counts, counts[held_out].min(initial=counts.max()))
+    return np.column_stack([np.log(means), np.log1p(active), np.log1p(1 / (counts + min(ridge, PRIOR)))])
 
 
 def _log_variance(features: Array, squares: Array) -> Array:

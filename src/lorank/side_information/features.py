@@ -50,10 +50,19 @@ OVERSAMPLING, PASSES = 16, 2
 
 @dataclass(frozen=True)
 class Directions:
-    """The singular vectors U (lines, r) of F, float32, and the squares s^2 (r,) of its singular values."""
+    """The singular vectors U (lines, r) of F, float32, and the squares s^2 (r,) of its singular values.
+
+    `unknown` are the lines whose features nobody knows; there U is zero.
+    """
 
     U: Array
     squares: Array
+    unknown: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def mean_square(self) -> float:
+        """The mean over lines whose features are known of the squared norm of what the directions have of them."""
+        return float(self.squares.sum()) / max(len(self.U) - self.unknown.size, 1)
 
     def project(self, M: Array, workers: kernels.Workers | None = None) -> Array:
         """U^T M in float64."""
@@ -127,12 +136,14 @@ class Features:
 
     `of` makes them from what users have. `ridge` is lb, how strongly B is held at zero beside what lines have for
     themselves, for the methods that do not draw it; None leaves it to a search, or takes RIDGE. At 1 a line is expected
-    to be as much by its features as by itself.
+    to be as much by its features as by itself. Lines of which no feature is known are `unknown`, which is not the same
+    as features that are zero: a line that nobody has rated yet may be liked by anybody.
     """
 
     matrix: Any
     ridge: float | None = None
     encodings: tuple[Encoding, ...] = ()
+    unknown: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     _found: list[Directions] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
@@ -154,7 +165,11 @@ class Features:
     def implicit(cls, observations: Observations) -> tuple[Features, Features]:
         """Who rated what, of rows and of columns: f_i has 1/sqrt(n_i) at the columns that row i has."""
         rows, cols = (
-            cls(who_rated_what(lines, size), encodings=(Encoding(IMPLICIT, size),))
+            cls(
+                who_rated_what(lines, size),
+                encodings=(Encoding(IMPLICIT, size),),
+                unknown=np.flatnonzero(np.diff(lines.pointers) == 0),
+            )
             for lines, size in _sides(observations)
         )
         return rows, cols
@@ -165,7 +180,7 @@ class Features:
         return int(self.matrix.shape[0])
 
     def beside(self, other: Features) -> Features:
-        """These features and others of the same lines."""
+        """These features and others of the same lines, of which something is known then."""
         parts = (self.matrix, other.matrix)
         if self.size != other.size:
             raise InputError(f"Features of {self.size} lines do not go beside those of {other.size}.")
@@ -205,7 +220,9 @@ class Features:
         exact = size <= DENSE
         U, squares = _exact(F) if exact else _leading(F, DIRECTIONS, workers or kernels.Workers())
         keep = squares > 1e-7 * squares.max(initial=1e-300)
-        return Directions(np.ascontiguousarray(U[:, keep], np.float32), squares[keep])
+        U = np.ascontiguousarray(U[:, keep], np.float32)
+        U[self.unknown] = 0
+        return Directions(U, squares[keep], self.unknown)
 
 
 def features_of(side: Any) -> Features | None:

@@ -100,6 +100,16 @@ class Draws:
             count += 1
         return replace(self, offered=self.offered + 1, count=count, every=every)
 
+    def _without(self, first: int) -> Draws:
+        """Without the first kept draws; the others take their places."""
+        for slot in range(self.count - first):
+            for wide in (self.means, self.deviations, self.right):
+                self._slot(wide, slot)[:] = self._slot(wide, slot + first)
+            for each in (self.noise_rows.T, self.noise_cols.T, self.cuts):
+                each[slot] = each[slot + first]
+        priors = [prior.chosen(slice(first, self.count)) for prior in (self.row_prior, self.col_prior)]
+        return replace(self, count=self.count - first, row_prior=priors[0], col_prior=priors[1])
+
     def _slot(self, wide: Array, slot: int) -> Array:
         return wide[:, slot * self.width : (slot + 1) * self.width]
 
@@ -115,8 +125,17 @@ class Draws:
             right[:, k] = 1
             right[:, k + 1] = draw.col_bias
 
-    def finish(self, levels: Array | None = None) -> Posterior:
-        """The posterior, of values with these levels; it takes the arrays over: nothing can be offered afterwards."""
+    def before(self, offered: int) -> int:
+        """How many of the kept draws are among the first so many that were offered."""
+        return -(-offered // self.every)
+
+    def finish(self, levels: Array | None = None, early: int = 0) -> Posterior:
+        """The posterior, of values with these levels, without the first so many draws that were offered.
+
+        It takes the arrays over: nothing can be offered afterwards.
+        """
+        if early:
+            return self._without(self.before(early)).finish(levels)
         used = self.count * self.width
         means = self.means
         means[:, used:] = 0

@@ -52,7 +52,8 @@ class BPMF(Solver):
     Parameters
     ----------
     burn_in : int, optional
-        Sweeps before the first draw that counts; None for 20, or half of all if there are fewer than 40.
+        Sweeps before the first draw that may count; None for 20, or half of all if there are fewer than 40. It grows
+        by as many as make the Monte Carlo error smallest, up to half of the draws.
     kept : int, optional
         Draws that are kept, spread evenly over the chain; predictions average over them. They take
         4 kept ((2 m + n) (rank, or rank + 2 with biases) + m + n) bytes; None for 64, or as many as fit into 512 MB
@@ -158,17 +159,18 @@ class BPMF(Solver):
 
     def remark(self, state: Chain) -> str:
         if state.draws.count:
-            excess = _excess(state)
+            excess, draws, early = _excess(state), state.draws, state.probes.settled()[0]
             error = f"; their Monte Carlo error adds {excess:.1%} to that of predictions" if excess < np.inf else ""
-            draws = state.draws
-            kept = "" if draws.count == draws.offered else f", of which {draws.count} are kept"
-            return f"{draws.offered} draws count after a burn-in of {self.burn_in} sweeps{kept}{error}."
+            left, count = draws.count - draws.before(early), draws.offered - early
+            kept = "" if left == count else f", of which {left} are kept"
+            return f"{count} draws count after a burn-in of {state.iteration - count} sweeps{kept}{error}."
         return "That is within the burn-in: its last draw stands for the posterior; allow more sweeps or time."
 
     def posterior(self, problem: BaseProblem, state: Chain) -> Posterior:
-        """The posterior of the kept draws, whose arrays it takes over."""
+        """The posterior of the kept draws after the burn-in, whose arrays it takes over."""
         chain = state if state.draws.count else _counted(replace(state, mean=state.factors.left))
-        return chain.draws.finish(problem.levels[0] if isinstance(problem.pointwise, Ordinal) else None)
+        levels = problem.levels[0] if isinstance(problem.pointwise, Ordinal) else None
+        return chain.draws.finish(levels, chain.probes.settled()[0])
 
     def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
         """As for every solver, and the kept draws."""
@@ -197,4 +199,4 @@ def _counted(chain: Chain) -> Chain:
 def _excess(chain: Chain) -> float:
     """What the Monte Carlo error adds to that of predictions, as a part of it: its variance / 2 that of the noise."""
     probes = chain.probes
-    return probes.variance() / (2 * float(chain.noise_variances(probes.rows, probes.cols).mean()))
+    return probes.settled()[1] / (2 * float(chain.noise_variances(probes.rows, probes.cols).mean()))

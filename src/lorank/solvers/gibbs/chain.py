@@ -30,7 +30,7 @@ from lorank.solvers.gibbs.tied import draw_tied
 from lorank.solvers.posterior import Draws
 from lorank.types import Array
 
-START, HELD = 1 / 8, 8
+START, HELD = 1 / 4, 8
 # The prior of the noise counts as one residual of this part of the data's variance.
 NOISE_PART = 1e-3
 # What random numbers of a sweep are for, beside the two sides (0 and 1).
@@ -171,7 +171,7 @@ class Sampler:
         prior, precision, p, dtype = self.priors[transposed], chain.precision, self.p, factors.dtype
         hyper = side.hyper if t <= HELD else prior.draw(side.hyper, factors.left[:, :p], rng)
         ridge = hyper.Lambda / precision
-        pull = prior.means(hyper, len(factors.left), dtype) @ ridge.astype(dtype)
+        pull = prior.means(hyper, len(factors.left), dtype, rng) @ ridge.astype(dtype)
         graph, beside = self.graphs[transposed], self.graphs[not transposed]
         H = factors.H.astype(np.float64)
         if beside is not None:

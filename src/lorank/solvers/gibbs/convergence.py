@@ -46,13 +46,24 @@ class Probes:
         sums[count // length] += x
         return replace(self, sums=sums, length=length, count=count + 1)
 
-    def variance(self) -> float:
-        """Variance of the mean over all draws, averaged over entries; infinite before there are enough of them."""
+    def settled(self) -> tuple[int, float]:
+        """How many draws at the beginning belong to the burn-in, and the variance of the mean over all others.
+
+        The variance, averaged over entries, is that of the means of B batches by B. Draws on the way from the start to
+        the posterior make it larger than those after them make it smaller: as many batches are left out, up to half, as
+        make it smallest (the marginal standard error rule). It is infinite before there are enough draws to tell.
+
+        References
+        ----------
+        White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 1997.
+        """
         batches = self.count // self.length
         if self.length < LEAST or batches < BATCHES:
-            return float("inf")
+            return 0, float("inf")
         means = self.sums[:batches] / self.length
-        return float(means.var(axis=0, ddof=1).mean() / batches)
+        variances = [means[out:].var(axis=0, ddof=1).mean() / (batches - out) for out in range(batches // 2 + 1)]
+        out = int(np.argmin(variances))
+        return out * self.length, float(variances[out])
 
 
 def split_rhat(chains: Sequence[Array]) -> float:

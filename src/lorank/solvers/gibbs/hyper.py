@@ -6,6 +6,10 @@
 Each standard deviation is half-t(nu, A_d) then (Huang and Wand), correlations are free. A half-t has its mode at zero
 and a heavy tail, so that directions that are not needed shrink to nothing, and no scale must be guessed.
 
+A line whose features are unknown has M_i ~ N(0, q / lb Lambda^-1) instead, q the mean of the others' |f|^2: it varies
+as much as they do, and not only as much as their features leave. Nothing is seen of such a line, so that nothing is
+learnt from it.
+
 References
 ----------
 Huang, Wand, "Simple marginally noninformative prior distributions for covariance matrices", Bayesian Analysis 2013.
@@ -55,6 +59,7 @@ class Prior:
         self.A = np.full(self.p, (variance / k) ** 0.25)
         self.A[k:] = np.sqrt(variance)
         self.free = (np.arange(self.p) >= k) & (not centred)
+        self.unknown = np.zeros(0, np.int64) if features is None else features.unknown
         self.ones = np.zeros(0) if features is None else features.project(np.ones((len(features.U), 1)))[:, 0]
 
     def start(self, deviations: Array) -> Hyper:
@@ -64,7 +69,7 @@ class Prior:
 
     def draw(self, last: Hyper, factor: Array, rng: np.random.Generator) -> Hyper:
         """lb, mu, Lambda and 1/a with B integrated out, then M. factor (lines, p)."""
-        W = factor.astype(np.float64)
+        W = np.delete(factor, self.unknown, axis=0).astype(np.float64)
         n, p, lb = len(W), self.p, last.lb
         second, total, ones = W.T @ W, W.sum(axis=0), float(n)
         if self.features is not None:
@@ -83,17 +88,25 @@ class Prior:
         inverse_a = rng.gamma((NU + p) / 2, size=p) / (NU * np.diag(Lambda) + self.A**-2.0)
         if self.features is None:
             return Hyper(mu, Lambda, inverse_a, lb)
-        root = scipy.linalg.solve_triangular(np.linalg.cholesky(Lambda), np.eye(p), lower=True)
-        E = rng.standard_normal(Z.shape) @ root  # rows ~ N(0, Lambda^-1), since Lambda^-1 = root^T root
+        E = normal(Z.shape, Lambda, rng)
         coefficients = gain[:, None] * (Z - np.outer(self.ones, mu)) + np.sqrt(gain)[:, None] * E
         return Hyper(mu, Lambda, inverse_a, lb, coefficients)
 
-    def means(self, hyper: Hyper, lines: int, dtype: npt.DTypeLike) -> Array:
-        """mu + M (lines, p)."""
+    def means(self, hyper: Hyper, lines: int, dtype: npt.DTypeLike, rng: np.random.Generator) -> Array:
+        """mu + M (lines, p), drawn where the features of a line are unknown."""
         if self.features is None or hyper.coefficients is None:
             return np.tile(hyper.mu.astype(dtype), (lines, 1))
         M = self.features.U @ hyper.coefficients.astype(self.features.U.dtype)
+        if self.unknown.size:
+            scale = np.sqrt(self.features.mean_square / hyper.lb)
+            M[self.unknown] = scale * normal((self.unknown.size, self.p), hyper.Lambda, rng)
         return (M + hyper.mu.astype(M.dtype)).astype(dtype, copy=False)
+
+
+def normal(shape: tuple[int, ...], Lambda: Array, rng: np.random.Generator) -> Array:
+    """Rows ~ N(0, Lambda^-1): Lambda = L L^T, so that Lambda^-1 = root^T root with root = L^-1."""
+    root = scipy.linalg.solve_triangular(np.linalg.cholesky(Lambda), np.eye(len(Lambda)), lower=True)
+    return np.asarray(rng.standard_normal(shape) @ root)
 
 
 def wishart(scatter: Array, dof: float, rng: np.random.Generator) -> Array:
