@@ -240,14 +240,16 @@ def peers() -> dict[str, Callable[[pd.DataFrame], Any]]:
     from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
     trees = ExtraTreesRegressor(50, min_samples_leaf=2, random_state=0, n_jobs=1)
+    many = ExtraTreesRegressor(random_state=0, n_jobs=1)
     return {
         "lorank": lorank_default,
-        "lorank, no trees": lorank_alone,
+        "lorank (no trees)": lorank_alone,
         "lorank draw": lorank_draw,
         "mean": on_numbers(lambda X: SimpleImputer().fit_transform(X)),
         "knn": on_numbers(lambda X: KNNImputer(n_neighbors=10, weights="distance").fit_transform(X)),
         "iterative ridge": on_numbers(lambda X: IterativeImputer(max_iter=10, random_state=0).fit_transform(X)),
         "iterative trees": on_numbers(lambda X: IterativeImputer(trees, max_iter=5, random_state=0).fit_transform(X)),
+        "iterative trees (defaults)": on_numbers(lambda X: IterativeImputer(many, random_state=0).fit_transform(X)),
         "missforest": miss_forest,
         "miceforest": mice_forest,
         "gcimpute": gaussian_copula,
@@ -323,15 +325,15 @@ def run(fill: Callable[[pd.DataFrame], Any], table: pd.DataFrame, gone: np.ndarr
     def stop(*_: Any) -> None:
         raise TimeoutError(f"longer than {MOST_SECONDS} seconds")
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(MOST_SECONDS)
+    signal.signal(signal.SIGPROF, stop)  # of the processor: others may be at work on the machine
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
     start = time.process_time()
     try:
         filled = fill(table.mask(gone))
     except Exception as error:
         return {"failure": f"{type(error).__name__}: {error}"[:80]}
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     row = {"seconds": time.process_time() - start}
     filled, spread = filled if isinstance(filled, tuple) else (filled, None)
     row |= scores(table, filled, gone)

@@ -16,7 +16,8 @@ from lorank.estimators.codes import NODES, Code, tempered
 from lorank.estimators.coding import Coding
 from lorank.estimators.columns import Column
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.forests import Forests, fit_forests
+from lorank.estimators.conditional import column_moments, conditional
+from lorank.estimators.forests import MOST_WIDTH, Forests, fit_forests
 from lorank.kernels import Workers
 from lorank.models.folding import fold_in_rows
 from lorank.observations import Observations
@@ -26,6 +27,8 @@ from lorank.types import Array
 
 # The sampler's factors are at most so wide, where nothing is said.
 MOST_RANK = 30
+# Rows of so many codes at most are filled in by the covariance of the codes; wider ones are folded in.
+MOST_SOLVED = 60
 # Strengths that are tried, each half of the one before.
 STRENGTHS = 12
 # Lower bound on the variance of a code's noise, of which the code has about 1.
@@ -129,6 +132,7 @@ class Filling:
             # What is missing more often in some rows than in others moves the means of what is there: the sampler
             # learns the offsets of columns with the rest.
             biases=self.method.samples,
+            effort="fast",
             tol=self.tol,
             max_iter=self.max_iter,
             random_state=self.seed,
@@ -143,9 +147,10 @@ class Filling:
         """Trees that add to a sampled model of these cells what it leaves over, if they do."""
         if model.model_.posterior is None:
             return None
-        codes = coding.encode(cells)
-        mean, _ = self.moments(model, codes)
-        return fit_forests(model.model_.posterior, codes, mean, coding.owners, self.seed % 2**31)
+        if coding.width > MOST_WIDTH:
+            return None
+        mu, S = column_moments(model.model_.posterior, LEAST_NOISE)
+        return fit_forests(mu, S, coding.encode(cells), coding.owners, self.seed, self.n_jobs)
 
     def expected(
         self,
@@ -211,7 +216,7 @@ class Filling:
         shift, ratio = np.zeros(codes.shape), np.ones(codes.shape)
         if forests is not None:
             mean, _ = self.moments(model, codes)
-            shift, ratio = forests.corrected(codes, mean, ratio)
+            shift, ratio = forests.corrected(codes, mean, ratio, self.n_jobs)
             shift -= mean
         for number, s in enumerate(np.linspace(0, posterior.draws - 1, n).round().astype(np.int64)):
             rng = np.random.default_rng([self.seed, number])
@@ -230,16 +235,20 @@ class Filling:
 
     def moments(self, model: MatrixCompletion, codes: Array, forests: Forests | None = None) -> tuple[Array, Array]:
         """Means and standard deviations of missing codes, zero elsewhere."""
-        posterior = self._folded(model, codes, apart=False)
-        rows, cols = np.nonzero(np.isnan(codes))
-        mean, std = np.zeros(codes.shape), np.zeros(codes.shape)
-        workers = Workers(self.n_jobs)
-        try:
-            mean[rows, cols] = posterior.predict(rows, cols, workers)
-            std[rows, cols] = posterior.std(rows, cols, True, workers)
-        finally:
-            workers.close()
-        return (mean, std) if forests is None else forests.corrected(codes, mean, std)
+        assert model.model_.posterior is not None
+        if codes.shape[1] <= MOST_SOLVED:
+            mean, std = conditional(*column_moments(model.model_.posterior, LEAST_NOISE), codes)
+        else:
+            posterior = self._folded(model, codes, apart=False)
+            rows, cols = np.nonzero(np.isnan(codes))
+            mean, std = np.zeros(codes.shape), np.zeros(codes.shape)
+            workers = Workers(self.n_jobs)
+            try:
+                mean[rows, cols] = posterior.predict(rows, cols, workers)
+                std[rows, cols] = posterior.std(rows, cols, True, workers)
+            finally:
+                workers.close()
+        return (mean, std) if forests is None else forests.corrected(codes, mean, std, self.n_jobs)
 
 
 def interval(column: Column, code: Code, centre: Array, off: Array, level: float) -> tuple[Array, Array]:

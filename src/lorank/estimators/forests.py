@@ -1,9 +1,9 @@
-"""What low rank leaves over: trees that predict each column of codes from the others.
+"""What low rank leaves over: trees that predict each column from the others.
 
-A column of codes is predicted by extremely randomised trees from the other columns, missing ones filled in by the
+The codes of a column are predicted by extremely randomised trees from the other columns, missing ones filled in by the
 low-rank model, and from what that model says of the column itself: of an observed cell, without this cell. Then once
 more, with the other columns filled in by the trees. How much the trees count is found out for each column on
-out-of-bag cells: z = (1 - share) low rank + share trees, share between 0 and 1 and of least squares.
+cells that a tree was not grown on: z = (1 - share) low rank + share trees, share between 0 and 1 and of least squares.
 
 References
 ----------
@@ -14,17 +14,18 @@ Stekhoven, Buehlmann, "MissForest", Bioinformatics 2012.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from lorank.solvers import Posterior
+from lorank import kernels
+from lorank.estimators.conditional import conditional, without_itself
 from lorank.types import Array
 
-# Trees of a column, cells in a leaf at least, and how often the columns are gone through.
-TREES, LEAF, ROUNDS = 30, 3, 2
+# Trees of a column, cells in a leaf at least, the part of the cells that each is grown on, and how often the columns
+# are gone through.
+TREES, LEAF, PART, ROUNDS = 30, 3, 0.75, 2
 # Fewer observed cells of a column say nothing, and more rows than this are not needed.
-FEWEST_CELLS, MOST_ROWS = 40, 2000
+FEWEST_CELLS, MOST_ROWS = 40, 3000
 # Tables of more columns of codes are left to low rank.
 MOST_WIDTH = 50
 # Trees of less weight are left out.
@@ -32,98 +33,106 @@ LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Tree:
-    """The forest of one column, how much it counts, and by what the standard deviation is multiplied."""
+class Forest:
+    """Trees as `kernels.grow_trees` has them, how much they count, and by what the standard deviation is multiplied."""
 
-    forest: Any
+    trees: tuple[Array, Array, Array, Array]
     share: float
     ratio: float
+
+    def predict(self, inputs: Array, workers: kernels.Workers) -> Array:
+        """What the trees say of rows with these inputs (d, rows): (rows, w)."""
+        out = np.empty((inputs.shape[1], self.trees[-1].shape[2]))
+        work = 20.0 * len(self.trees[0])
+        workers.run_evenly(kernels.ask_trees, len(out), inputs, *self.trees, out, work_per_line=work)
+        return out
 
 
 @dataclass(frozen=True)
 class Forests:
-    """Rounds of forests, one for each column that has one, and the columns that belong to the same cell."""
+    """Rounds of forests, one for each column that has one; owners (width,) says to which column a code belongs."""
 
-    rounds: list[dict[int, Tree]]
+    rounds: list[dict[int, Forest]]
     owners: Array
 
-    def corrected(self, codes: Array, mean: Array, std: Array) -> tuple[Array, Array]:
+    def corrected(self, codes: Array, mean: Array, std: Array, n_jobs: int | None) -> tuple[Array, Array]:
         """Means and standard deviations of missing codes, from those of the low-rank model; row by row."""
-        gaps = np.isnan(codes)
+        gaps, workers = np.isnan(codes), kernels.Workers(n_jobs)
         filled, ratio = np.where(gaps, mean, codes), np.ones(codes.shape[1])
-        for trees in self.rounds:
+        for forests in self.rounds:
             new = filled.copy()
-            for j, tree in trees.items():
-                at = np.flatnonzero(gaps[:, j])
-                if at.size:
-                    given = _inputs(filled[at], self.owners, j, mean[at, j])
-                    new[at, j] = (1 - tree.share) * mean[at, j] + tree.share * tree.forest.predict(given)
-                ratio[j] = tree.ratio
+            for owner, forest in forests.items():
+                _add(forest, new, filled, mean, gaps, self.owners == owner, workers)
+                ratio[self.owners == owner] = forest.ratio
             filled = new
+        workers.close()
         return np.where(gaps, filled, 0.0), std * ratio
 
 
-def fit_forests(posterior: Posterior, codes: Array, mean: Array, owners: Array, seed: int) -> Forests | None:
-    """Forests of all columns of these codes, whose missing ones have these means; None if the table is too wide."""
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    gaps = np.isnan(codes)
+def fit_forests(mu: Array, S: Array, codes: Array, owners: Array, seed: int, n_jobs: int | None) -> Forests | None:
+    """Forests of all columns of these codes, with this mean and covariance; None if the table is too wide."""
     if codes.shape[1] > MOST_WIDTH or np.unique(owners).size < 2:
         return None
-    left_out = np.where(gaps, mean, without_itself(posterior, codes))
+    if len(codes) > MOST_ROWS:
+        codes = codes[np.sort(np.random.default_rng(seed).choice(len(codes), MOST_ROWS, replace=False))]
+    gaps, workers = np.isnan(codes), kernels.Workers(n_jobs)
+    mean, _ = conditional(mu, S, codes)
+    left_out = mean + without_itself(mu, S, codes, owners)
     filled, rounds = np.where(gaps, mean, codes), []
-    rng = np.random.default_rng(seed)
-    for _ in range(ROUNDS):
-        new, trees = filled.copy(), {}
-        for j in np.flatnonzero((~gaps).sum(axis=0) >= FEWEST_CELLS).tolist():
-            seen = np.flatnonzero(~gaps[:, j])
-            seen = np.sort(rng.choice(seen, MOST_ROWS, replace=False)) if seen.size > MOST_ROWS else seen
-            forest = ExtraTreesRegressor(
-                TREES, min_samples_leaf=LEAF, bootstrap=True, oob_score=_nothing, random_state=seed, n_jobs=1
-            )
-            truth, plain = codes[seen, j], left_out[seen, j]
-            forest.fit(_inputs(filled[seen], owners, j, plain), truth)
-            ours = forest.oob_prediction_
+    for number in range(ROUNDS):
+        new, forests = filled.copy(), {}
+        for owner in np.unique(owners).tolist():
+            own = owners == owner
+            seen = np.flatnonzero(~gaps[:, own].any(axis=1))
+            if seen.size < FEWEST_CELLS:
+                continue
+            truth, plain = codes[seen][:, own], left_out[seen][:, own]
+            key = np.random.default_rng([seed, number, owner]).integers(2**63)
+            trees, ours = grow(_inputs(filled[seen], plain, own), truth, int(key), workers)
             gain = ours - plain
-            share = float(np.clip(gain @ (truth - plain) / max(gain @ gain, 1e-12), 0.0, 1.0))
+            share = float(np.clip((gain * (truth - plain)).sum() / max((gain**2).sum(), 1e-12), 0.0, 1.0))
             if share < LEAST_SHARE:
                 continue
-            errors = [float(np.mean((truth - guess) ** 2)) for guess in (plain, plain + share * gain)]
-            trees[j] = Tree(forest, share, float(np.sqrt(errors[1] / max(errors[0], 1e-12))))
-            at = np.flatnonzero(gaps[:, j])
-            if at.size:
-                predicted = forest.predict(_inputs(filled[at], owners, j, mean[at, j]))
-                new[at, j] = (1 - share) * mean[at, j] + share * predicted
-        rounds.append(trees)
+            before, after = (float(np.mean((truth - guess) ** 2)) for guess in (plain, plain + share * gain))
+            forests[owner] = Forest(trees, share, float(np.sqrt(after / max(before, 1e-12))))
+            _add(forests[owner], new, filled, mean, gaps, own, workers)
+        rounds.append(forests)
         filled = new
+    workers.close()
     return Forests(rounds, owners) if any(rounds) else None
 
 
-def without_itself(posterior: Posterior, codes: Array) -> Array:
-    """What each observed code is expected to be, given the others of its row alone (anything at missing ones).
-
-    With the covariance S of the columns, noise and all, and K the inverse of its observed part, the error of the
-    expectation of z_j without itself is (K (z - mu))_j / K_jj.
-    """
-    mu, S = np.zeros(codes.shape[1]), np.zeros((codes.shape[1], codes.shape[1]))
-    for s in range(posterior.draws):
-        factors, rows, cols = posterior.draw(s)
-        X = factors.dense().astype(np.float64)
-        mu += X.mean(axis=0) / posterior.draws
-        S += (np.cov(X.T, bias=True) + np.diag(rows.mean() * cols)) / posterior.draws
-    out = codes.copy()
-    for i, row in enumerate(codes):
-        seen = np.flatnonzero(~np.isnan(row))
-        K = np.linalg.inv(S[np.ix_(seen, seen)])
-        out[i, seen] = row[seen] - K @ (row[seen] - mu[seen]) / np.diag(K)
-    return out
-
-
-def _inputs(filled: Array, owners: Array, j: int, plain: Array) -> Array:
-    """What a forest sees: the columns of other cells, and what low rank says."""
-    return np.column_stack([filled[:, owners != owners[j]], plain])
+def grow(
+    inputs: Array, outputs: Array, key: int, workers: kernels.Workers
+) -> tuple[tuple[Array, Array, Array, Array], Array]:
+    """Trees that predict outputs (rows, w) from inputs (d, rows), and what they say of rows they were not grown on."""
+    rows, width = outputs.shape
+    part = int(np.ceil(PART * rows))
+    nodes = 2 * (part // LEAF) + 1
+    feature, below = (np.zeros((TREES, nodes), np.int32) for _ in range(2))
+    trees = (feature, np.zeros((TREES, nodes)), below, np.zeros((TREES, nodes, width)))
+    said = np.full((TREES, width, rows), np.nan)
+    workers.run_evenly(
+        kernels.grow_trees,
+        TREES,
+        *(inputs, np.ascontiguousarray(outputs.T), part, LEAF, np.uint64(key), *trees, said),
+        work_per_line=20.0 * rows * len(inputs),
+    )
+    counts = np.maximum((~np.isnan(said)).sum(axis=0), 1)
+    return trees, (np.nansum(said, axis=0) / counts).T
 
 
-def _nothing(truth: Array, predicted: Array) -> float:
-    """In place of R^2, which is not asked for."""
-    return 0.0
+def _add(
+    forest: Forest, new: Array, filled: Array, mean: Array, gaps: Array, own: Array, workers: kernels.Workers
+) -> None:
+    """Put what low rank and trees say together into the gaps of the codes `own` of `new`."""
+    at = np.flatnonzero(gaps[:, own].any(axis=1))
+    if at.size:
+        plain = mean[at][:, own]
+        said = forest.predict(_inputs(filled[at], plain, own), workers)
+        new[np.ix_(at, np.flatnonzero(own))] = (1 - forest.share) * plain + forest.share * said
+
+
+def _inputs(filled: Array, plain: Array, own: Array) -> Array:
+    """What a forest sees (d, rows): the codes of other columns, and what low rank says."""
+    return np.vstack([filled.T[~own], plain.T])

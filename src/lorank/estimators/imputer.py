@@ -25,6 +25,9 @@ from lorank.observations.checks import unmasked
 from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
+# Where nothing is said: sweeps of the sampler, and iterations of other methods, at most.
+SWEEPS, ITERATIONS = 150, 500
+
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill missing cells of a table whose columns depend on each other.
@@ -59,7 +62,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         they count is found out for each column on out-of-bag cells. Not for tables of more than 50 columns.
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
-    tol, max_iter, random_state, n_jobs
+    max_iter : int, optional
+        Sweeps or iterations at most; None for 150 of the sampler, and 500 of other methods.
+    tol, random_state, n_jobs
         As for MatrixCompletion.
 
     Attributes
@@ -92,7 +97,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         trees: bool = True,
         add_indicator: bool = False,
         tol: float = 1e-4,
-        max_iter: int = 500,
+        max_iter: int | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -130,8 +135,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         spreads = [getattr(code, "std", 1.0) for code in Coding(columns, cells, "standard", weights).codes]
         self.scale_ = np.array(spreads)
         self.indicated_ = np.flatnonzero(np.isnan(cells).any(axis=0)) if self.add_indicator else np.zeros(0, np.intp)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        filling = Filling(method, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+        filling = self._filling()
         scales = [self.scale] if self.scale != AUTO else _scales(method)
         chosen = scales[0]
         self.errors_: dict[str, float] = {}
@@ -209,7 +213,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, self.max_iter, seed, self.n_jobs)
+        most = (SWEEPS if self.method_.samples else ITERATIONS) if self.max_iter is None else self.max_iter
+        return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, most, seed, self.n_jobs)
 
     def _calibration(self) -> Calibration:
         """By cells of the table of fit that are held out; found out when it is asked for, and kept."""

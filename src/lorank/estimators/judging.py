@@ -19,11 +19,13 @@ from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
 # Sweeps of a fit that is only compared with others.
-TRIAL_SWEEPS = 50
+TRIAL_SWEEPS = 40
 # Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
 FOLDS = ((1_000, 5), (100_000, 3))
 # Column means are taken if a model is not better than them by this part of their error.
 LEAST_GAIN = 1e-3
+# How many times 1 / root of the held-out cells a gain is to be no chance.
+CLEAR = 2.0
 # A path of strengths ends when the error is so many times the smallest.
 RISEN = 1.03
 # The level at which intervals are calibrated, and the fewest held-out cells that say anything of it.
@@ -56,9 +58,10 @@ def cross_validated(
 ) -> tuple[str, Filling, dict[str, float]]:
     """The scale and parameters that predict held-out cells best ("mean" for column means), and the errors of all.
 
-    The error of a column of numbers is the mean square, that of classes the share of wrong ones; each is divided by
-    the error of the column's centre, and the root of their mean over the held-out cells is taken. On the first fold
-    candidates are tried one parameter after the other, and the best two on all folds.
+    The error of a column of numbers is the mean square, that of classes the share of wrong ones or, under the sampler,
+    the mean square of their codes; each is divided by the error of the column's centre, and the root of their mean over
+    the held-out cells is taken. On the first fold candidates are tried one parameter after the other, and the best two
+    on all folds.
     """
     if mean and min(cells.shape) < 2:  # one row, or one column, says nothing of another
         return "mean", filling, {}
@@ -83,7 +86,9 @@ def cross_validated(
             if name == "lam" and error(candidate) > RISEN * min(map(error, errors)):
                 break
     finalists = sorted(errors, key=error)[:2]
-    for fold in range(1, judge.folds):
+    # Where the sampler is clearly better than column means, one fold has said enough.
+    clear = filling.method.samples and error(finalists[0]) < 1 - CLEAR / np.sqrt(judge.parts[0].size)
+    for fold in range(1, 1 if clear else judge.folds):
         for candidate in finalists:
             errors[candidate] = errors[candidate] + judge(fold, candidate)
     parts = {str(candidate): error(candidate) for candidate in errors}
@@ -110,12 +115,25 @@ class _Judge:
         at, train = self.held_out(fold)
         centres = np.broadcast_to(column_centres(self.columns, train, self.weights), train.shape)
         if np.isnan(train).all():
-            expected = centres
+            return np.column_stack(2 * [_sums(self._errors(centres)[at], at[1], self.columns)])
+        filling, coding, model = self.fitted(train, candidate)
+        if model.model_.posterior is None:
+            pair = [self._errors(filling.expected(coding, model, train, fitted=True)), self._errors(centres)]
         else:
-            filling, coding, model = self.fitted(train, candidate)
-            expected = filling.expected(coding, model, train, fitted=True)
-        truth = self.cells[at]
-        return np.column_stack([_errors(self.columns, filled[at], truth, at[1]) for filled in (expected, centres)])
+            mean, std = filling.moments(model, coding.encode(train))
+            pair = [self._errors(coding.expected(mean, std)), self._errors(centres)]
+            # Of classes, how far off their codes are: that says more than whether the likeliest one is right.
+            classes = np.array([column.is_class for column in self.columns])
+            truth, starts = coding.encode(self.cells), [block.start for block in coding.blocks]
+            for errors, codes in zip(pair, (mean, np.zeros(mean.shape))):
+                squares = np.add.reduceat((codes - truth) ** 2, starts, axis=1)
+                errors[:, classes] = squares[:, classes]
+        return np.column_stack([_sums(errors[at], at[1], self.columns) for errors in pair])
+
+    def _errors(self, filled: Array) -> Array:
+        """Of each cell (rows, columns): the square, or whether a class is wrong."""
+        classes = np.array([column.is_class for column in self.columns])
+        return np.where(classes, filled != self.cells, (filled - self.cells) ** 2)
 
     def held_out(self, fold: int) -> tuple[tuple[Array, Array], Array]:
         """Where cells are held out, and the table without them."""
@@ -140,10 +158,8 @@ class _Judge:
         return float(np.sqrt(counts @ (errors[compared, 0] / errors[compared, 1]) / counts.sum()))
 
 
-def _errors(columns: Sequence[Column], filled: Array, truth: Array, cols: Array) -> Array:
-    """Sum of the errors of each column: squares, or wrong classes."""
-    is_class = np.array([column.is_class for column in columns])[cols]
-    errors = np.where(is_class, filled != truth, (filled - truth) ** 2)
+def _sums(errors: Array, cols: Array, columns: Sequence[Column]) -> Array:
+    """Sum of the errors of each column."""
     return np.bincount(cols, errors, minlength=len(columns))
 
 

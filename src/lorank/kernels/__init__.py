@@ -33,8 +33,9 @@ from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.probit import probit_terms
-from lorank.kernels.sampling import draw_lines, spread_pairs
+from lorank.kernels.sampling import draw_lines, spread_pairs, weights_likelihood
 from lorank.kernels.simd import LANES
+from lorank.kernels.trees import ask_trees, grow_trees
 
 __all__ = [
     "GRAM_BLOCK",
@@ -42,6 +43,7 @@ __all__ = [
     "LEVEL_BLOCK",
     "Workers",
     "aligned_zeros",
+    "ask_trees",
     "available_cores",
     "checksum",
     "compress",
@@ -57,6 +59,7 @@ __all__ = [
     "gradient_lines",
     "gram_blocks",
     "gram_lines",
+    "grow_trees",
     "improve_lines",
     "krige_lines",
     "level_probabilities",
@@ -69,4 +72,5 @@ __all__ = [
     "spread_pairs",
     "transpose",
     "unlocked",
+    "weights_likelihood",
 ]

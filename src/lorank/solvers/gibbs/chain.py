@@ -30,6 +30,8 @@ from lorank.solvers.gibbs.tied import draw_tied
 from lorank.solvers.posterior import Draws
 from lorank.types import Array
 
+# Rounds of the offsets that a chain starts from: they are drawn anew in its first sweep.
+START_ROUNDS = 20
 START, HELD = 1 / 4, 8
 # The prior of the noise counts as one residual of this part of the data's variance.
 NOISE_PART = 1e-3
@@ -89,7 +91,7 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     scale = float(np.average((values - biased * observations.mean) ** 2, weights=observations.weights)) or 1.0
     deviations = np.zeros((2, k + biased))
     if factors is None:
-        offsets = empirical_bayes_offsets(observations, workers=problem.workers) if biased else None
+        offsets = empirical_bayes_offsets(observations, START_ROUNDS, workers=problem.workers) if biased else None
         variance = max(scale / 2 if offsets is None else offsets.s2, 1e-8 * scale)
         size = (START * variance / k) ** 0.25
         deviations[:, :k] = size

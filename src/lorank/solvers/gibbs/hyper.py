@@ -114,17 +114,20 @@ def wishart(scatter: Array, dof: float, rng: np.random.Generator) -> Array:
     p = len(scatter)
     A = np.tril(rng.standard_normal((p, p)), -1)
     A[np.diag_indices(p)] = np.sqrt(rng.chisquare(dof - np.arange(p)))
-    B = scipy.linalg.solve_triangular(np.linalg.cholesky(scatter), A, lower=True, trans="T")
-    return B @ B.T
+    # LAPACK itself: of small matrices, checks would take longer than the solution.
+    B, _ = scipy.linalg.lapack.dtrtrs(np.linalg.cholesky(scatter), A, lower=1, trans=1)
+    return np.asarray(B @ B.T)
 
 
 def draw_mean(total: Array, weight: float, Lambda: Array, free: Array, rng: np.random.Generator) -> Array:
-    """mu where it is free, 0 elsewhere: precision weight Lambda_ff, linear term (Lambda total)_f."""
-    mu = np.zeros(len(total))
-    if free.any():
-        L = np.linalg.cholesky(weight * Lambda[np.ix_(free, free)])
-        y = np.linalg.solve(L, (Lambda @ total)[free]) + rng.standard_normal(int(free.sum()))
-        mu[free] = np.linalg.solve(L.T, y)
+    """mu at the one place where it is free, if there is one, and 0 elsewhere.
+
+    It has precision weight Lambda_ff and the linear term (Lambda total)_f.
+    """
+    mu, f = np.zeros(len(total)), np.flatnonzero(free)
+    if f.size:
+        precision = weight * Lambda[f, f]
+        mu[f] = (Lambda[f] @ total + np.sqrt(precision) * rng.standard_normal(1)) / precision
     return mu
 
 

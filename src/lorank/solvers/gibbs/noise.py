@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import gammaln
 
+from lorank import kernels
 from lorank.types import Array
 
 LEAST, MIDDLE, WIDTH = 2.0, np.log(8.0), 1.5
@@ -34,8 +34,7 @@ def draw_weights(loss: Array, counts: Array, alpha: float, nu: float, rng: np.ra
 
     def density(t: float) -> float:
         h = (LEAST + np.exp(t)) / 2
-        value = times @ gammaln(h + levels) + half.size * (h * np.log(h) - gammaln(h))
-        return float(value - (h + half) @ np.log(h + energy) - ((t - MIDDLE) / WIDTH) ** 2 / 2)
+        return float(kernels.weights_likelihood(h, levels, times, half, energy)) - ((t - MIDDLE) / WIDTH) ** 2 / 2
 
     start = np.log(max(nu - LEAST, ABOVE))
     nu = LEAST + max(float(np.exp(slice_sample(start, density, rng))), ABOVE)
