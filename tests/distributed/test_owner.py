@@ -110,6 +110,15 @@ def test_a_fit_on_shards_is_the_fit_in_memory(data, tmp_path, biases):
     }
 
 
+def test_offsets_alone_are_those_in_memory(data, tmp_path):
+    far, near = problem_of(data, in_files(data, tmp_path), (1.0, 1.0)), Problem(data, None, 3, (1.0, 1.0))
+    found, expected = far.offsets_alone(), near.offsets_alone()
+    assert found.offset == pytest.approx(expected.offset, rel=1e-9)
+    for side, other, lines in ((found.left, expected.left, data.by_row), (found.right, expected.right, data.by_col)):
+        seen = lines.totals() > 0
+        np.testing.assert_allclose(whole(far, side)[seen], other[seen], atol=1e-9)
+
+
 def whole(problem, factor):
     owner = problem.engine.owner
     return np.concatenate([owner.shard(factor, number) for number in sorted(owner.sides[factor.side])])

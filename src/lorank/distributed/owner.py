@@ -19,6 +19,7 @@ from lorank.distributed.factor_shards import FactorShards, made_shard, read_shar
 from lorank.distributed.parts import Part, announce, line_sums
 from lorank.linalg import Factors, gram, pad
 from lorank.observations import Lines
+from lorank.problems.offsets import half_round
 from lorank.types import Array
 
 # Sums of the parts from index 2^level to (index + 1) 2^level, by (level, index).
@@ -181,22 +182,22 @@ class Owner:
     def offsets(
         self, side: str, new: FactorShards, other: FactorShards, level: float, variance: float, s2: float
     ) -> Iterator[tuple[int, Array]]:
-        """Half a round of the offsets by empirical Bayes, given those of the other side; see `problems.offsets`.
-
-        Gives the sums of v - level - b_j and of its squares, of squared residuals, of the spreads times the counts, of
-        a_i^2 + var a_i, of a_i, and the number of lines with entries.
-        """
+        """Half a round of the offsets by empirical Bayes, given those of the other side; see `problems.offsets`."""
         for part, lines, features in self._with_features(side, other):
             counts = lines.totals().astype(np.float64)
             sums, squares = np.empty(counts.size), np.empty(counts.size)
             args = (*lines.arrays, features[:, 0] + level, sums, squares)
             self.workers.run(kernels.line_sums, lines.pointers, *args, work_per_entry=4)
-            spread = 1 / (counts / s2 + 1 / variance)
-            own, seen = spread / s2 * sums, counts > 0
+            own, found = half_round(counts, sums, squares, variance, s2)
             self.keep(new, part.number, own[:, None])
-            residual = (squares - 2 * own * sums + counts * own**2).sum()
-            about = (own[seen] ** 2 + spread[seen]).sum(), own[seen].sum(), np.count_nonzero(seen)
-            yield part.number, np.array([sums.sum(), squares.sum(), residual, counts @ spread, *about])
+            yield part.number, found
+
+    def biases(self, side: str, new: FactorShards, offsets: FactorShards) -> Iterator[tuple[int, Array]]:
+        """A factor of zeros with these offsets as its biases."""
+        for number in self.sides[side]:
+            own = self.shard(offsets, number)[:, 0].astype(new.dtype)
+            self.keep(new, number, pad(np.zeros((own.size, new.k), new.dtype), own))
+            yield number, np.zeros(1)
 
     def start(self, side: str, new: FactorShards, states: Sequence[Any], scale: float) -> Iterator[tuple[int, Array]]:
         """Independent normal entries, zero where nothing was observed; `states` are those of the generator by part."""

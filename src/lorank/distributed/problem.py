@@ -16,7 +16,7 @@ from lorank.linalg import Factors, accurate_balance
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.problems.base import START_STREAM
-from lorank.problems.offsets import FLOOR, ROUNDS, TOLERANCE, Offsets
+from lorank.problems.offsets import Offsets, alternate
 from lorank.types import Array
 
 ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
@@ -107,37 +107,33 @@ class FolderProblem(Problem):
         return Factors(left_factor, right_factor, self.rank, self.biased, offset)  # type: ignore[arg-type]
 
     def offsets(self) -> Offsets:
-        """Variances of the offsets of rows and columns by empirical Bayes; the offsets themselves are not kept."""
-        factors = [self.engine.factor(side, n, 0, float, 1) for side, n in zip(SIDES, self.observations.shape)]
-        for factor in factors:
+        """Those of rows and columns by empirical Bayes; a and b are factors with nothing but biases."""
+        none = [self._offsets(transposed) for transposed in (False, True)]
+        for factor in none:
             self.engine.run(factor.side, "zeros", factor)
-        own, other = factors
-        nothing = np.zeros(0)
 
         def half(transposed: bool, other: FactorShards, level: float, variance: float, s2: float) -> Any:
-            side = SIDES[transposed]
-            new = self.engine.factor(side, self.observations.shape[transposed], 0, float, 1)
-            return new, *self.engine.run(side, "offsets", new, other, level, variance, s2, other=other).tolist()
+            new = self._offsets(transposed)
+            return new, self.engine.run(new.side, "offsets", new, other, level, variance, s2, other=other)
 
-        mu = half(False, other, 0.0, 1.0, 1.0)[1] / self.total
-        scale = half(False, other, mu, 1.0, 1.0)[2] / self.total
-        if scale <= 1e-12 * mu * mu or scale == 0:
-            return Offsets(mu, nothing, nothing, 0.0, 0.0, 0.0)
-        floor, va, vb, s2 = FLOOR * scale, scale / 4, scale / 4, scale / 2
-        # Offsets are kept as they come; what they have in common, moved into mu, is a number of each side.
-        shift_b = 0.0
-        for _ in range(ROUNDS):
-            before = np.array([va, vb, s2])
-            own, _, _, _, spread_a, size_a, sum_a, seen_a = half(False, other, mu - shift_b, va, s2)
-            va = max(size_a / seen_a, floor)
-            other, _, _, squares, spread_b, size_b, sum_b, seen_b = half(True, own, mu, vb, s2)
-            vb = max(size_b / seen_b, floor)
-            s2 = max((squares + spread_a + spread_b) / self.total, floor)
-            shift_b = sum_b / seen_b
-            mu += sum_a / seen_a + shift_b
-            if np.abs(np.log(np.array([va, vb, s2]) / before)).max() < TOLERANCE:
-                break
-        return Offsets(mu, nothing, nothing, va, vb, s2)
+        found, (shift_a, shift_b) = alternate(half, none, self.total)
+        a: Any = found.a
+        b: Any = found.b
+        return replace(found, a=a.shifted(shift_a), b=b.shifted(shift_b))
+
+    def _offsets(self, transposed: bool) -> FactorShards:
+        """The name of offsets of one side that are about to be made."""
+        return self.engine.factor(SIDES[transposed], self.observations.shape[transposed], 0, float, 1)
+
+    def offsets_alone(self) -> Factors:
+        found, sides = self.offsets(), []
+        own: Any
+        for own, lines in zip((found.a, found.b), self.observations.shape):
+            factor = self.engine.factor(own.side, lines, self.rank, self.observations.dtype)
+            self.engine.run(own.side, "biases", factor, own)
+            sides.append(factor)
+        left, right = sides
+        return Factors(left, right, self.rank, True, found.mu)  # type: ignore[arg-type]
 
     # The arithmetic at factors.
 

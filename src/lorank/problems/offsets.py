@@ -10,8 +10,9 @@ whatever the data are multiplied by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,9 @@ from lorank.types import Array
 # Rounds at most; they end when no variance changes by more than TOLERANCE. Variances stay above FLOOR of the data's.
 ROUNDS, TOLERANCE, FLOOR = 200, 1e-3, 1e-9
 
-# Sum and sum of squares of v_ij - other_j over each row, or of v_ij - other_i over each column when transposed.
-LineSums = Callable[[bool, Array], tuple[Array, ...]]
+# The offsets of one side, rows or, when transposed, columns, given those of the other: a function of (transposed, the
+# other side's, level, variance, s2) that gives them, wherever they are kept, and the sums of `half_round`.
+Half = Callable[[bool, Any, float, float, float], tuple[Any, Array]]
 
 
 @dataclass(frozen=True)
@@ -58,52 +60,59 @@ def empirical_bayes_offsets(
     """Offsets and their variances; rounds of two passes until va, vb and s2 change by less than `tolerance`."""
     pool = workers or Workers()
     sides = observations.by_row, observations.by_col
+    counts = [lines.totals().astype(np.float64) for lines in sides]
 
-    def sums_of(transposed: bool, other: Array) -> tuple[Array, Array]:
+    def half(transposed: bool, other: Array, level: float, variance: float, s2: float) -> tuple[Array, Array]:
         lines = sides[transposed]
-        sums, squares = np.empty(lines.pointers.size - 1), np.empty(lines.pointers.size - 1)
-        args = (*lines.arrays, other, sums, squares)
-        pool.run(line_sums, lines.pointers, *args, work_per_entry=4)
-        return sums, squares
+        sums, squares = np.empty(counts[transposed].size), np.empty(counts[transposed].size)
+        pool.run(line_sums, lines.pointers, *lines.arrays, other + level, sums, squares, work_per_entry=4)
+        return half_round(counts[transposed], sums, squares, variance, s2)
 
-    rows, cols = (lines.totals() for lines in sides)
-    return offsets_of_sums(rows, cols, sums_of, rounds, tolerance)
+    none = [np.zeros(own.size) for own in counts]
+    found, shifts = alternate(half, none, float(counts[0].sum()), rounds, tolerance)
+    a, b = (np.where(own > 0, raw - shift, 0) for own, raw, shift in zip(counts, (found.a, found.b), shifts))
+    return replace(found, a=a, b=b)
 
 
-def offsets_of_sums(
-    row_counts: Array, col_counts: Array, sums_of: LineSums, rounds: int = ROUNDS, tolerance: float = TOLERANCE
-) -> Offsets:
-    """The same where entries are summed line by line, wherever they are kept; counts are of entries or weights."""
-    counts = [side.astype(np.float64) for side in (row_counts, col_counts)]
-    m, n, entries = counts[0].size, counts[1].size, float(counts[0].sum())
-    a, b = np.zeros(m), np.zeros(n)
-    mu = float(sums_of(False, b)[0].sum()) / entries
-    scale = float(sums_of(False, b + mu)[1].sum()) / entries
+def alternate(
+    half: Half, none: Sequence[Any], entries: float, rounds: int = ROUNDS, tolerance: float = TOLERANCE
+) -> tuple[Offsets, tuple[float, float]]:
+    """The same wherever lines and offsets are kept: the offsets, and the constants that are to be taken off them.
+
+    none : zero offsets of rows and of columns.
+    entries : how many there are, or what they weigh together.
+    """
+    a, b = none
+    mu = half(False, b, 0.0, 1.0, 1.0)[1][0] / entries
+    scale = half(False, b, mu, 1.0, 1.0)[1][1] / entries
     if scale <= 1e-12 * mu * mu or scale == 0:
-        return Offsets(mu, a, b, 0.0, 0.0, 0.0)
-    floor = FLOOR * scale
-    seen_a, seen_b = counts[0] > 0, counts[1] > 0
-    va, vb, s2 = scale / 4, scale / 4, scale / 2
+        return Offsets(float(mu), a, b, 0.0, 0.0, 0.0), (0.0, 0.0)
+    floor, va, vb, s2 = FLOOR * scale, scale / 4, scale / 4, scale / 2
+    # Offsets stay as they come; what those of a side have in common, which goes into mu, is a number.
+    shift_a = shift_b = 0.0
     for _ in range(rounds):
         before = np.array([va, vb, s2])
-        a, spread_a, va, _ = _half(sums_of(False, b + mu), counts[0], va, s2, floor)
-        b, spread_b, vb, squares = _half(sums_of(True, a + mu), counts[1], vb, s2, floor)
-        s2 = max(float(squares + counts[0] @ spread_a + counts[1] @ spread_b) / entries, floor)
+        a, (_, _, _, spread_a, size_a, sum_a, seen_a) = half(False, b, mu - shift_b, va, s2)
+        va = max(size_a / seen_a, floor)
+        b, (_, _, squares, spread_b, size_b, sum_b, seen_b) = half(True, a, mu, vb, s2)
+        vb = max(size_b / seen_b, floor)
+        s2 = max((squares + spread_a + spread_b) / entries, floor)
         # At the optimum the offsets of the lines that were seen sum to zero; moving there saves hundreds of rounds.
-        shift_a, shift_b = a[seen_a].mean(), b[seen_b].mean()
-        a, b, mu = np.where(seen_a, a - shift_a, 0), np.where(seen_b, b - shift_b, 0), float(mu + shift_a + shift_b)
+        shift_a, shift_b = sum_a / seen_a, sum_b / seen_b
+        mu += shift_a + shift_b
         if np.abs(np.log(np.array([va, vb, s2]) / before)).max() < tolerance:
             break
-    return Offsets(mu, a, b, va, vb, s2)
+    return Offsets(float(mu), a, b, float(va), float(vb), float(s2)), (float(shift_a), float(shift_b))
 
 
-def _half(
-    residuals: tuple[Array, ...], counts: Array, variance: float, s2: float, floor: float
-) -> tuple[Array, Array, float, float]:
-    """Means and variances of one side's offsets, their new variance, and the sum of squared residuals."""
-    sums, squares = residuals
+def half_round(counts: Array, sums: Array, squares: Array, variance: float, s2: float) -> tuple[Array, Array]:
+    """One side's offsets from its lines' counts, and sums and sums of squares of r = v - level - other side's offset.
+
+    With them the sums over the lines of r, of r^2, of squared residuals, of counts times var a_i, of a_i^2 + var a_i
+    and of a_i, and the number of lines with entries: others know nothing of the variance.
+    """
     spread = 1 / (counts / s2 + 1 / variance)
-    own = spread / s2 * sums
-    residual = float((squares - 2 * own * sums + counts * own**2).sum())
-    seen = counts > 0  # lines without entries know nothing of the variance
-    return own, spread, max(float(np.mean(own[seen] ** 2 + spread[seen])), floor), residual
+    own, seen = spread / s2 * sums, counts > 0
+    residual = (squares - 2 * own * sums + counts * own**2).sum()
+    about = (own[seen] ** 2 + spread[seen]).sum(), own[seen].sum(), np.count_nonzero(seen)
+    return own, np.array([sums.sum(), squares.sum(), residual, counts @ spread, *about])
