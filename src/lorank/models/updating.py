@@ -44,7 +44,8 @@ def grown(model: Contents, newer: Observations) -> Grown:
     for axis, side in enumerate(("row_side", "col_side")):
         if shape[axis] > older.shape[axis] and model.params.get(side) is not None:
             raise InputError(
-                f"There are new {('rows', 'columns')[axis]} without side information ({side}); fit all of them again with theirs."
+                f"There are new {('rows', 'columns')[axis]}, and {side} has nothing about them; "
+                "fit all of them again with theirs."
             )
     ids = sides[0][0], sides[1][0]
     placed = Observations.from_coo(

@@ -28,7 +28,10 @@ def read_wide(frame: Any) -> tuple[Array, Any, Any]:
     columns = []
     for name, column in zip(wide.columns, wide.iter_columns()):
         if not (column.dtype.is_numeric() or column.dtype in (nw.Boolean, nw.Unknown) or column.is_null().all()):
-            raise InputError(f"Column {name!r} is not numeric ({column.dtype}); drop it or turn it into numbers.")
+            raise InputError(
+                f"Column {name!r} is not numeric ({column.dtype}); drop it or turn it into numbers. A long table, an "
+                "entry on each line, is read by Observations.from_table(table, row, col, value)."
+            )
         columns.append(_floats(column))
     index = nw.maybe_get_index(wide)
     values = np.column_stack(columns) if columns else np.empty((len(wide), 0))
