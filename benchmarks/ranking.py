@@ -12,6 +12,9 @@ lorank is one call, which chooses on a part of the training part; each peer gets
 of the same training part, by steps along one parameter after the other, and is then fitted to all of it. Peers run in
 an interpreter of their own, which has them installed; they get arrays and give lists of ten columns for each user back,
 and all lists are measured here. `--data simulated` runs without MovieLens.
+
+What was measured is kept in --output, from which ranking.md beside it is written; a run that is given again does only
+what is not there yet.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -129,14 +133,17 @@ def run_peer(name, folder, fits):
 
 
 def timed(fit, path):
-    """Seconds of a fit and of its lists for all rows, which are saved."""
-    began = time.perf_counter()
-    lists = fit()
-    fitted = time.perf_counter() - began
-    began = time.perf_counter()
-    found = lists()
-    facts = {"fit": fitted, "recommend": time.perf_counter() - began}
-    np.save(path, found)
+    """Seconds, and those of all threads together, of a fit and of its lists for all rows, which are saved."""
+    facts = {}
+
+    def clocked(name, call):
+        began, used = time.perf_counter(), time.process_time()
+        made = call()
+        facts.update({name: time.perf_counter() - began, f"{name}_cpu": time.process_time() - used})
+        return made
+
+    lists = clocked("fit", fit)
+    np.save(path, clocked("recommend", lists))
     return facts
 
 
@@ -161,21 +168,26 @@ def run_lorank(folder, effort):
     facts = {"setting": model.setting_.facts(), "validation": 1 - model.tuning_.chosen.error}
     facts |= {"trials": len(model.tuning_), "search": searched}
     facts |= timed(lambda: lambda: lists_of(model, train.shape[0]), folder / "lorank.npy")
+    del facts["fit_cpu"]
     (folder / "lorank.json").write_text(json.dumps(facts | {"fit": model.result_.seconds}))
 
 
 def fit_lorank(folder, setting, rank):
-    """One fit of what lorank chose, at another rank."""
+    """One fit of what lorank chose, at another rank and with the sweeps of its trials, of clicks (all ones)."""
     from lorank import MatrixCompletion
+    from lorank.tuning.ranking import SWEEPS
 
     names = ("lam", "theta", "unobserved_weight", "frequency_power")
     given = {name: setting[name] for name in names if name in setting}
+    ends = {"max_iter": SWEEPS, "biases": False, "dtype": "float32", "random_state": 0}
     data = observed(sp.load_npz(folder / "train.npz"))
-    fit = lambda: MatrixCompletion(  # noqa: E731
-        "nnfn", rank, **given, goal="values", biases=False, dtype="float32", random_state=0, tol=1e-3
-    ).fit(data)
-    model = fit()
-    return timed(lambda: lambda: lists_of(model, data.shape[0]), folder / "lorank.npy") | {"fit": model.result_.seconds}
+
+    def fit():
+        with warnings.catch_warnings(action="ignore"):  # so many sweeps are asked for
+            model = MatrixCompletion("nnfn", rank, **given, **ends, goal="values").fit(data)
+        return lambda: lists_of(model, data.shape[0])
+
+    return timed(fit, folder / "lorank.npy")
 
 
 def lists_of(model, rows):
@@ -243,57 +255,92 @@ def call_peer(interpreter, folder, *words):
     return json.loads((folder / f"{name}.json").read_text())
 
 
-def measure(title, train, test, methods, interpreter, speed, effort):
+def measure(title, train, test, methods, interpreter, speed, effort, output):
+    """All libraries on one split; what is in the output already is not done again."""
+    records = json.loads(output.read_text()) if output.exists() else []
+    known = {record["library"]: record for record in records if record["data"] == title and "trials" in record}
     inner, held = parts(train, 1)
     held.data[held.data < train.data.mean()] = 0
     held.eliminate_zeros()
-    popular = np.argsort(-np.asarray((train > 0).sum(0)).ravel())
-    scores = np.zeros(train.shape, np.float32)
-    scores[:, popular] = -np.arange(len(popular), dtype=np.float32)
-    print(f"\n{title}: {train.shape[0]} x {train.shape[1]}, {train.nnz} to learn from, {test.nnz} to find")
-    print(f"{'most popular':10} NDCG@10 {ndcg(top(scores, train), test):.4f}", flush=True)
+    print(f"\n{title}: {train.shape[0]} x {train.shape[1]}, {train.nnz} to learn from, {test.nnz} to find", flush=True)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, matrix in (("train", train), ("inner", inner), ("held", held)):
             # Peers get values up to 1, so that a strength means the same for ones and for stars.
             sp.save_npz(folder / f"{name}.npz", matrix / matrix.data.max() if name != "held" else matrix)
-        run_lorank(folder, effort)
-        found = {"lorank": json.loads((folder / "lorank.json").read_text())}
         for name in ["lorank", *methods]:
-            if name != "lorank":
-                found[name] = call_peer(interpreter, folder, "--peer", name, "--fits", str(found["lorank"]["trials"]))
-            facts = found[name]
-            facts["test"] = ndcg(np.load(folder / f"{name}.npy"), test)
-            shown = {key: round(v, 4) if isinstance(v, float) else v for key, v in facts["setting"].items()}
-            times = f"search {facts['search']:6.1f} s ({facts['trials']} fits)  fit {facts['fit']:6.2f} s"
-            print(
-                f"{name:12} NDCG@10 {facts['test']:.4f} (held out {facts['validation']:.4f})  {times}  "
-                f"lists for all {facts['recommend']:5.2f} s  {shown}",
-                flush=True,
-            )
+            if name not in known:
+                if name == "lorank":
+                    run_lorank(folder, effort)
+                    facts = json.loads((folder / "lorank.json").read_text())
+                else:
+                    facts = call_peer(interpreter, folder, "--peer", name, "--fits", str(known["lorank"]["trials"]))
+                found = {"ndcg@10": ndcg(np.load(folder / f"{name}.npy"), test), **facts}
+                known[name] = {"data": title, "library": name, **found}
+                records.append(known[name])
+                keep(records, output)
+            show(known[name])
         if speed:
-            measure_speed(folder, found, test, interpreter)
+            records = [record for record in records if record["data"] != title or "trials" in record]
+            records += [{"data": title, **row} for row in measure_speed(folder, known, test, interpreter)]
+            keep(records, output)
+    popular = np.tile(np.asarray((train > 0).sum(0), np.float32), (train.shape[0], 1))
+    popular = {"data": title, "library": "most popular", "ndcg@10": ndcg(top(popular, train), test), "trials": 0}
+    if "most popular" not in known:
+        keep([*records, popular], output)
+    show(popular)
 
 
-def measure_speed(folder, found, test, interpreter):
-    """Seconds of single fits at several ranks, what was chosen else: how long for which NDCG, three times in turn."""
-    print("seconds of a fit (least of three, in turn) and NDCG@10 by rank; implicit at what its search chose")
+def measure_speed(folder, known, test, interpreter):
+    """Seconds of single fits at several ranks, what was chosen else: the least of three, in turn."""
     rows = {}
     for _ in range(3):
-        for rank in (16, 24, 32, 48, 64):
-            facts = fit_lorank(folder, found["lorank"]["setting"], rank)
-            rows.setdefault(("lorank", rank), []).append((facts["fit"], facts["recommend"], "lorank.npy"))
-            if rank == 16:
-                given = json.dumps(found["implicit"]["setting"])
-                facts = call_peer(interpreter, folder, "--fit", "implicit", "--setting", given)
-                chosen = found["implicit"]["setting"]["factors"]
-                rows.setdefault(("implicit", chosen), []).append((facts["fit"], facts["recommend"], "implicit.npy"))
-            for key in (("lorank", rank),):
-                rows[key][-1] += (ndcg(np.load(folder / "lorank.npy"), test),)
-    for (name, rank), times in rows.items():
-        quality = times[0][3] if name == "lorank" else found["implicit"]["test"]
-        print(f"{name:12} rank {rank:4} NDCG@10 {quality:.4f}  fit {min(t[0] for t in times):.2f} s  lists for all "
-              f"{min(t[1] for t in times):.2f} s")  # fmt: skip
+        given = known["implicit"]["setting"]
+        facts = call_peer(interpreter, folder, "--fit", "implicit", "--setting", json.dumps(given))
+        rows.setdefault(("implicit", given["factors"]), []).append(facts)
+        for rank in (32, 48, 64, 96, 128):
+            facts = fit_lorank(folder, known["lorank"]["setting"], rank)
+            rows.setdefault(("lorank", rank), []).append(
+                facts | {"ndcg@10": ndcg(np.load(folder / "lorank.npy"), test)}
+            )
+    made = []
+    for (name, rank), runs in rows.items():
+        least = {key: min(run[key] for run in runs) for key in runs[0]}
+        made.append({"library": name, "rank": rank, "ndcg@10": known[name]["ndcg@10"], **least})
+        show(made[-1])
+    return made
+
+
+def show(record):
+    """One line of the table that is printed."""
+    times = (("search", "search"), ("fit", "fit"), ("fit_cpu", "of all threads"), ("recommend", "lists for all"))
+    shown = "  ".join(f"{label} {record[key]:.2f} s" for key, label in times if key in record)
+    setting = record.get("setting", {"rank": record["rank"]} if "rank" in record else {})
+    setting = {key: round(v, 4) if isinstance(v, float) else v for key, v in setting.items()}
+    fits = f" ({record['trials']} fits)" if "trials" in record else ""
+    print(f"{record['library']:12} NDCG@10 {record['ndcg@10']:.4f}{fits}  {shown}  {setting}", flush=True)
+
+
+def keep(records, output):
+    """Write the records, and the table that is made of them."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(records, indent=1) + "\n")
+    head = ("data", "library", "rank", "ndcg@10", "validation", "trials", "search", "fit", "fit_cpu", "recommend")
+    lines = [
+        "# Lists on MovieLens",
+        "",
+        "Written by `benchmarks/ranking.py`, which says what was measured. Times are seconds; `fit_cpu` those of all "
+        "threads. Rows without trials are single fits, for speed.",
+        "",
+        "|".join(("", *head, "")),
+        "|".join(("", *("---" for _ in head), "")),
+    ]
+    for record in records:
+        given = record.get("setting", {})
+        record = {"rank": given.get("rank", given.get("factors", "")), **record}
+        cells = (record.get(name, "") for name in head)
+        lines.append("|".join(("", *(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells), "")))
+    output.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 def main():
@@ -301,8 +348,9 @@ def main():
     parser.add_argument("--peers", help="interpreter that has implicit and irspack")
     parser.add_argument("--methods", help="peers, with commas between")
     parser.add_argument("--data", choices=("movielens-1m", "movielens-100k", "simulated"), default="movielens-1m")
-    parser.add_argument("--effort", default="best", help="of lorank's search: ranks up to 32, 128 or 256")
+    parser.add_argument("--effort", default="best", help="of lorank's search: ranks up to 64, 256 or 512")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path("docs/benchmarks/ranking.json"))
     for hidden in ("--peer", "--fit", "--setting", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--fits", type=int, help=argparse.SUPPRESS)
@@ -314,7 +362,8 @@ def main():
     else:
         methods = given.methods or ("implicit,irspack,ease" if given.peers else "ease")
         for title, train, test in splits(given.data):
-            measure(title, train, test, methods.split(","), given.peers or sys.executable, given.speed, given.effort)
+            peers = given.peers or sys.executable, given.speed
+            measure(title, train, test, methods.split(","), *peers, given.effort, given.output)
 
 
 if __name__ == "__main__":

@@ -176,3 +176,11 @@ def test_a_table_is_split_by_what_came_last(run, clicks, tmp_path):
     assert sorted(after) == sorted(before)  # the pair that was there twice, too
     assert run("fit", "train.csv", "--rank", "6", "--lam", "1", "-o", "m.lorank")[0] == 0
     assert run("evaluate", "m.lorank", "test.csv")[0] == 0
+
+
+def test_times_are_not_taken_for_values(run, tmp_path):
+    (tmp_path / "timed.csv").write_text("user,film,timestamp\n" + "".join(f"u{i},f{i % 7},{i}\n" for i in range(60)))
+    code, _, err = run("fit", "timed.csv")
+    assert code
+    assert "--time" in err
+    assert "--value" in err

@@ -101,6 +101,8 @@ def test_a_person_looks_around(page, tmp_path, width, dark):
     assert seen["escaped"] == 0
     assert seen["moved"]
     assert seen["charts"][:2] == ["Singular values", "Objective"]
+    assert any(title.startswith("Error by how often seen") for title in seen["charts"])
+    assert any(title.startswith("Calibration") for title in seen["charts"])
     assert seen["wide"] <= 0
     assert seen["harmed"] == 0
     assert seen["problems"] == []
@@ -150,3 +152,18 @@ def test_the_page_of_clicks_can_be_read(tmp_path, width):
     assert seen["outside"] == 0
     assert seen["height"] > 9  # pixels
     assert seen["same"] == []
+
+
+def test_normal_errors_lie_on_the_diagonal():
+    from lorank.models.intervals import Calibration
+    from lorank.serving.content import content
+
+    rng = np.random.default_rng(0)
+    data = lorank.Observations.from_dense(rng.standard_normal((20, 15)))
+    model = lorank.MatrixCompletion("nnfn", rank=2, lam=1.0, random_state=0).fit(data).model_
+    assert content(model)["calibration"] == []
+    ratios = np.sort(np.abs(rng.standard_normal(1000)))
+    scales = np.ones(21), np.ones(16)
+    found, normal = content(replace(model, calibration=Calibration(*scales, ratios, 1000)))["calibration"]
+    assert normal[0] == [0.05, 0.05]
+    assert max(abs(y - x) for x, y in found) < 0.05

@@ -76,6 +76,7 @@ def test_a_model_of_offsets_alone_does_all_that_models_do(offsets_alone, tmp_pat
     lower, upper = model.predict([0], [1], interval=0.9)[1:]
     assert lower < upper
     assert "rank=0" in repr(model.model_)
+    assert model.model_.describe()["method"] == "offsets alone"
     more = MatrixCompletion.from_model(lorank.load(tmp_path / "model-False")).partial_fit(train)
     assert more.setting_.rank == 0
     np.testing.assert_allclose(more.predict([0, 1, 2], [3, 4, 5]), expected, atol=1e-3)

@@ -239,8 +239,6 @@ def _say_resumed(checkpoint: Path | None) -> None:
 
 
 def _facts(model: Model, output: Path) -> dict[str, Any]:
-    from lorank import registry
-
     (m, n), result = model.shape, model.result
     return {
         "model": url_of(output) or str(output),
@@ -248,7 +246,7 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
         "rows": m,
         "columns": n,
         "entries": model.entries,
-        "method": str(registry.find(model.params["method"])),
+        "method": model.method_text,
         **model.facts(),
         "status": result.status.name.lower(),
         "iterations": result.n_iter,

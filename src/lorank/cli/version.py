@@ -7,7 +7,10 @@ from lorank.cli.terminal import answer
 
 
 def version(as_json: JsonOption = False) -> None:
-    """Print the versions of lorank, Python and the libraries that it uses."""
+    """Print the versions of lorank, Python and the libraries that it uses.
+
+    Example: lorank version --json
+    """
     import platform
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as of

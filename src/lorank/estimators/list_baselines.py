@@ -131,9 +131,9 @@ def compare_lists(
         found = score(scores, rest, tested)
         return {metric: found, "validation": validation, "seconds": seconds, "parameters": dict(setting)}
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for method in chosen:
-        row = {"method": method if isinstance(method, str) else method.name}
+        row: dict[str, Any] = {"method": method if isinstance(method, str) else method.name}
         try:
             row |= of_baseline(method) if isinstance(method, str) else of_model(method)
             rows.append(row | {"reason": ""})

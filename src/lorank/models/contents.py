@@ -134,6 +134,11 @@ class Contents:
         return registry.find(self.params["method"]).name
 
     @property
+    def method_text(self) -> str:
+        """The method with what was given to it; offsets alone where no factors were chosen."""
+        return "offsets alone" if self.setting.rank == 0 else str(registry.find(self.params["method"]))
+
+    @property
     def loss(self) -> losses.Loss:
         """The loss of an entry."""
         self.need("loss")

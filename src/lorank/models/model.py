@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
-from lorank import losses, registry
+from lorank import losses
 from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg.factors import effective_rank
@@ -188,7 +188,7 @@ class Model(Contents):
             "row_ids": ids[0],
             "column_ids": ids[1],
             "entries": "not kept" if self.observations is None else self.observations.nnz,
-            "method": str(registry.find(self.params["method"])),
+            "method": self.method_text,
             **self.facts(),
         }
         if self.sigma is not None or not self.sharded:

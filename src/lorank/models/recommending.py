@@ -96,7 +96,8 @@ def recommend(
     if len(parts) == 1:
         return parts[0]
     titles = {name: np.concatenate([part.titles[name] for part in parts]) for name in parts[0].titles}
-    return Ranking(*(np.concatenate(column) for column in zip(*parts)), titles)
+    rows, cols, scores = (np.concatenate(column) for column in zip(*parts))
+    return Ranking(rows, cols, scores, titles)
 
 
 def rankings(

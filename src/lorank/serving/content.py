@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from lorank.models import Model
 from lorank.models.explaining import reasons
@@ -39,10 +40,9 @@ def content(model: Model) -> dict[str, Any]:
         "others": dict(zip(map(str, others.tolist()), _named(model, others, 1))),
         "spectrum": [float(s) for s in model.singular_values[:60]],
         "history": _history(model),
-        "trials": [
-            {_trial_column(model, str(name)): _text(value) for name, value in trial.items()} for trial in model.trials
-        ],
+        "trials": [_trial(model, trial) for trial in model.trials],
         "widths": _widths(model, counts),
+        "calibration": _calibration(model),
         "level": LEVEL,
     }
 
@@ -53,10 +53,11 @@ def _column_names(model: Model) -> list[str]:
     return [*names[:2], "preference" if model.setting.grades is not None else names[2]]
 
 
-def _trial_column(model: Model, name: str) -> str:
-    """Of a model that ranks, the error of a trial is what its lists lack."""
-    ranks = name == "error" and model.setting.grades is not None
-    return f"1 - {model.params['metric']}" if ranks else name
+def _trial(model: Model, trial: Mapping[str, Any]) -> dict[str, str]:
+    """A trial as text. Of a model that ranks, its error is what its lists lack; rank 0 stands for offsets alone."""
+    lists = f"1 - {model.params['metric']}" if model.setting.grades is not None else "error"
+    shown = {lists if name == "error" else str(name): _text(value) for name, value in trial.items()}
+    return shown | ({"candidate": "offsets alone"} if trial.get("rank") == 0 and "candidate" in shown else {})
 
 
 def _counts(model: Model, axis: int) -> Array:
@@ -162,6 +163,19 @@ def _widths(model: Model, counts: list[Array]) -> list[dict[str, Any]]:
         ]
         found.append({"side": what, "points": points})
     return found
+
+
+def _calibration(model: Model) -> list[list[list[float]]]:
+    """Shares of the held-out errors that are within t times their scale, by the share of a normal's; and the diagonal.
+
+    Intervals are as wide as the errors ask for, whatever their distribution; this shows how it differs from a normal.
+    """
+    if model.calibration is None:
+        return []
+    levels = np.linspace(0.05, 0.95, 19)
+    within = np.searchsorted(model.calibration.ratios, ndtri((1 + levels) / 2), side="right")
+    shares = within / max(model.calibration.ratios.size, 1)
+    return [np.column_stack([levels, own]).tolist() for own in (shares, levels)]
 
 
 def _number(value: Any) -> float | None:

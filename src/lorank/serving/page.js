@@ -213,7 +213,7 @@ addEventListener("resize", () => { sizeMap(); if (places.length) drawMap(); });
 
 // Charts.
 function chart(title, xlabel, curves, logy) {
-  const width = 340, height = 210, left = 48, bottom = 34, all = curves.flatMap(curve => curve.points).filter(p => p[1] !== null && (!logy || p[1] > 0));
+  const width = 340, height = 210, left = 62, bottom = 34, all = curves.flatMap(curve => curve.points).filter(p => p[1] !== null && (!logy || p[1] > 0));
   if (!all.length) return;
   const y = value => logy ? Math.log10(value) : value;
   const [x0, x1] = [Math.min(...all.map(p => p[0])), Math.max(...all.map(p => p[0]))];
@@ -245,7 +245,8 @@ function chart(title, xlabel, curves, logy) {
 chart("Singular values", "direction", [{points: data.spectrum.map((value, t) => [t + 1, value])}], true);
 chart("Objective", "iteration", [{points: data.history.iteration.map((t, i) => [t, data.history.objective[i]])}], true);
 chart("Held-out error", "iteration", [{points: data.history.iteration.map((t, i) => [t, data.history.validation[i]])}], false);
-chart(`Half-width of ${Math.round(100 * data.level)}% intervals by entries of the line`, "entries", data.widths.map(own => ({name: own.side, points: own.points})), false);
+chart(`Error by how often seen: half-width of ${Math.round(100 * data.level)}% intervals`, "entries", data.widths.map(own => ({name: own.side, points: own.points})), false);
+chart("Calibration: share of held-out errors within a range", "share if errors were normal", data.calibration.map((points, t) => ({name: ["found", "normal"][t], points})), false);
 
 // Trials.
 if (data.trials.length) {

@@ -15,7 +15,7 @@ def model_page(model: Model) -> str:
     shown = content(model)
     m, n = model.shape
     held = len(shown["rows"]), len(shown["columns"])
-    summary = f"{m} x {n}, {model.entries} entries, {model.method}."
+    summary = f"{m} x {n}, {model.entries} entries, {model.method_text}."
     if held != (m, n):
         summary += f" This page has the {held[0]} rows and {held[1]} columns with the most entries."
     names = shown["names"]

@@ -27,6 +27,8 @@ from lorank.types import Array
 Say = Callable[[str], None]
 
 DUPLICATES = ("error", "mean", "last")
+# Names of a third column that is no value, if nobody says that it is one.
+TIMES = ("time", "timestamp", "date", "datetime", "when", "ts")
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,11 @@ def choose_columns(
     if len(columns) == 3 and (len(named) != 1 or named[0] != row):
         rest = iter([name for name in columns if name not in named])
         row, col, value = (next(rest) if name is None else name for name in (row, col, value))
+        if value not in named and value.strip().lower() in TIMES:
+            raise InputError(
+                f"Column {value!r} of {path} seems to hold times, not values: name it as the column of times (--time), "
+                "or as that of the values (--value)."
+            )
         if len(named) < 3:
             say(f"Taking column {row!r} as rows, {col!r} as columns and {value!r} as values.")
         return row, col, value

@@ -46,9 +46,10 @@ FIRST_WEIGHT, FIRST_POWER = 0.2, 1.0
 FIRST_RANK = {"fast": 32, "balanced": 64, "best": 128}
 MOST_RANK = {"fast": 64, "balanced": 256, "best": 512}
 WEIGHTS, FREQUENCY_POWERS, VALUE_POWERS = (0.003, 0.8), (0.0, 0.5, 1.0, 1.5, 2.0), (0.0, 0.5, 1.0, 2.0)
-# A gain of less than this part is none: of two that are as good, the simpler one stays. Of two ranks the better one is
-# taken, since the last fit has a quarter more entries than the trials, and bears more.
-GAIN, GAIN_OF_RANK = 1e-3, 0.0
+# A gain of less than this part is none. Of two ranks the better one is taken, since the last fit has a quarter more
+# entries than the trials, and bears more. What the model is made of stays as it is unless the mean gain of a row is so
+# many times its standard error: many are tried, and some seem better by chance.
+GAIN, GAIN_OF_RANK, CLEAR = 1e-3, 0.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -117,16 +118,17 @@ class ListJudge:
         result = solve(
             self.solver, problem, stopping=Stopping(1e-4, SWEEPS + 1), callbacks=[long_enough, late], seed=self.seed
         )
-        if result.status is Status.INTERRUPTED:
-            return Judgement(1 - self.measure(result.factors), result, TrialStatus.INTERRUPTED)
         status = TrialStatus.OUT_OF_TIME if time.perf_counter() > deadline else TrialStatus.FINISHED
-        return Judgement(1 - self.measure(result.factors), result, status)
+        if result.status is Status.INTERRUPTED:
+            status = TrialStatus.INTERRUPTED
+        lacking = 1 - self.measures(result.factors)
+        return Judgement(float(lacking.mean()), result, status, losses=lacking)
 
-    def measure(self, factors: Factors) -> float:
-        """The measure of the lists that these factors make."""
+    def measures(self, factors: Factors) -> Array:
+        """The measure of the list that these factors make for each of the rows that judge."""
         rows = judged_rows(self.wanted, self.seed)
         right = hits(lists_of(scores_of(factors), self.train, rows, self.k), self.wanted, rows)
-        return float(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]).mean())
+        return np.asarray(METRICS[self.metric](right, np.diff(self.wanted.by_row.pointers)[rows]), np.float64)
 
 
 def long_enough(progress: Progress) -> bool:
@@ -238,18 +240,26 @@ class _Climb:
         return round(value * ratio) if isinstance(value, int) else value * ratio
 
     def over(self, best: Fitted, name: str, values: Sequence[float]) -> Fitted:
-        """Go up a ladder of values from where the best is, or else down, while that helps."""
+        """Go up a ladder of values from where the best is, or else down, while that clearly helps."""
         first, place = best, values.index(best.parameters[name])
         for step in (1, -1):
             at = place + step
             while 0 <= at < len(values):
                 fit = self.attempt({**best.parameters, name: values[at]})
-                if not fit.error < best.error * (1 - GAIN):
+                if not clearly_better(fit, best):
                     break
                 best, at = fit, at + step
             if best is not first:
                 break
         return best
+
+
+def clearly_better(fit: Fitted, best: Fitted) -> bool:
+    """Whether lists are better by more than chance: the mean gain against its standard error, over the same rows."""
+    assert fit.losses is not None
+    assert best.losses is not None
+    gains = best.losses - fit.losses
+    return bool(gains.mean() > CLEAR * gains.std() / np.sqrt(gains.size))
 
 
 def noise_level(observations: Observations) -> float:
