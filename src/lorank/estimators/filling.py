@@ -96,7 +96,7 @@ class Filling:
         if self.rank not in (AUTO, None) or not (self.method.samples or self.searches):
             return (AUTO if self.rank is None else self.rank,)
         most = max(1, min(width - 1, rows - 1, MOST_RANK))
-        parts = (most, most // 2) if self.method.samples else (most // 2, most, most // 4)
+        parts = (most,) if self.method.samples else (most // 2, most, most // 4)
         return tuple(dict.fromkeys(max(1, part) for part in parts))
 
     def strengths(self, coding: Coding, cells: Array) -> tuple[float | str, ...]:

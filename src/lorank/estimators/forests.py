@@ -23,13 +23,13 @@ from lorank.types import Array
 
 # Trees of a column, cells in a leaf at least, the part of the cells that each is grown on, and how often the columns
 # are gone through.
-TREES, LEAF, PART, ROUNDS = 30, 3, 0.75, 2
+TREES, LEAF, PART, ROUNDS = 50, 3, 0.75, 2
 # Fewer observed cells of a column say nothing, and more rows than this are not needed.
 FEWEST_CELLS, MOST_ROWS = 40, 3000
 # Tables of more columns of codes are left to low rank.
 MOST_WIDTH = 50
-# Trees of less weight are left out.
-LEAST_SHARE = 0.1
+# Trees of less weight are left out, and those that gain less than half a standard error of their gain.
+LEAST_SHARE, LEAST_WON = 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def fit_forests(mu: Array, S: Array, codes: Array, owners: Array, seed: int, n_j
     gaps, workers = np.isnan(codes), kernels.Workers(n_jobs)
     mean, _ = conditional(mu, S, codes)
     left_out = mean + without_itself(mu, S, codes, owners)
-    filled, rounds = np.where(gaps, mean, codes), []
+    filled, rounds, tried = np.where(gaps, mean, codes), [], np.unique(owners).tolist()
     for number in range(ROUNDS):
         new, forests = filled.copy(), {}
-        for owner in np.unique(owners).tolist():
+        for owner in tried:
             own = owners == owner
             seen = np.flatnonzero(~gaps[:, own].any(axis=1))
             if seen.size < FEWEST_CELLS:
@@ -91,13 +91,14 @@ def fit_forests(mu: Array, S: Array, codes: Array, owners: Array, seed: int, n_j
             trees, ours = grow(_inputs(filled[seen], plain, own), truth, int(key), workers)
             gain = ours - plain
             share = float(np.clip((gain * (truth - plain)).sum() / max((gain**2).sum(), 1e-12), 0.0, 1.0))
-            if share < LEAST_SHARE:
+            before, after = (((truth - guess) ** 2).sum(axis=1) for guess in (plain, plain + share * gain))
+            won = before - after
+            if share < LEAST_SHARE or won.mean() < LEAST_WON * won.std() / np.sqrt(won.size):
                 continue
-            before, after = (float(np.mean((truth - guess) ** 2)) for guess in (plain, plain + share * gain))
-            forests[owner] = Forest(trees, share, float(np.sqrt(after / max(before, 1e-12))))
+            forests[owner] = Forest(trees, share, float(np.sqrt(after.mean() / max(before.mean(), 1e-12))))
             _add(forests[owner], new, filled, mean, gaps, own, workers)
         rounds.append(forests)
-        filled = new
+        filled, tried = new, list(forests)
     workers.close()
     return Forests(rounds, owners) if any(rounds) else None
 

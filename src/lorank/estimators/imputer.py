@@ -26,7 +26,7 @@ from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
 # Where nothing is said: sweeps of the sampler, and iterations of other methods, at most.
-SWEEPS, ITERATIONS = 150, 500
+SWEEPS, ITERATIONS = 60, 500
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -19,13 +19,14 @@ from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
 # Sweeps of a fit that is only compared with others.
-TRIAL_SWEEPS = 40
+TRIAL_SWEEPS = 30
 # Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
 FOLDS = ((1_000, 5), (100_000, 3))
-# Column means are taken if a model is not better than them by this part of their error.
-LEAST_GAIN = 1e-3
+# Column means are taken if a model is worse than them by this part of their error. In doubt it is not: what is missing
+# may differ from what is there, and then a model that follows the other columns is nearer.
+MOST_LOSS = 0.01
 # How many times 1 / root of the held-out cells a gain is to be no chance.
-CLEAR = 2.0
+CLEAR = 0.5
 # A path of strengths ends when the error is so many times the smallest.
 RISEN = 1.03
 # The level at which intervals are calibrated, and the fewest held-out cells that say anything of it.
@@ -93,7 +94,7 @@ def cross_validated(
             errors[candidate] = errors[candidate] + judge(fold, candidate)
     parts = {str(candidate): error(candidate) for candidate in errors}
     best = min(finalists, key=error)
-    if mean and not error(best) < 1 - LEAST_GAIN:
+    if mean and error(best) > 1 + MOST_LOSS:
         return "mean", filling, parts
     return best.scale, replace(filling, rank=best.rank, lam=best.lam, theta=best.theta), parts
 
