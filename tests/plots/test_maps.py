@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from lorank import plots
 from lorank.cli import app
 from lorank.errors import InputError
-from lorank.plots.maps import FilledField
+from lorank.plots.maps import FilledField, draw_map
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
@@ -117,3 +117,17 @@ def test_coast_lines_are_drawn_where_their_data_is_installed(grid, tmp_path, mon
     assert len(drawn.lines) == 1, "neither the far coast nor the lake"
     np.testing.assert_allclose(drawn.lines[0].get_xydata(), inside, atol=1e-5)
     assert drawn.get_xlim()[1] < 90, "the map keeps its limits"
+
+
+def test_colours_of_one_time_reach_over_this_time_and_those_of_a_page_over_all():
+    field = FilledField(
+        "t", "K", np.array([[1.0, 2.0], [100.0, 200.0]]), np.array([[0.0, 0.1], [0.0, 3.0]]), np.arange(2.0),
+        np.arange(2.0), ["2001", "2002"],
+    )  # fmt: skip
+    (low, high), (_, error) = field.limits(slice(0, 1))
+    assert (round(low), round(high), round(error, 2)) == (1, 2, 0.1)
+    assert field.limits()[0][1] > 190
+    drawn = draw_map(field, 0).axes[0].collections[-1]
+    assert drawn.norm.vmax < 3
+    drawn = draw_map(field, 0, field.limits()).axes[0].collections[-1]
+    assert drawn.norm.vmax > 190

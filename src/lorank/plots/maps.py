@@ -30,6 +30,8 @@ FRAMES, DPI = 48, 80
 # Maps of fewer degrees than this get finer coast lines.
 FINE = 12.0
 ERROR = "estimated_error"
+# Lower and upper ends of the colours of values, and of errors.
+Limits = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class FilledField:
         known = ~np.isnan(self.values)
         return known if self.errors is None else known & (self.errors == 0)
 
+    def limits(self, times: slice = slice(None)) -> Limits:
+        """Between which nearly all values of some times are, and the errors of those that were filled in."""
+        errors = np.empty(0) if self.errors is None else self.errors[times][~self.measured[times]]
+        return _limits(self.values[times]), (0.0, _limits(np.append(errors, 0.0))[1])
+
     def position(self, time: str | int | None) -> int:
         """Of a time given as a number, or as the beginning of its date; the middle one if None."""
         if time is None:
@@ -100,38 +107,19 @@ def map(data: xarray.DataArray | xarray.Dataset, time: str | int | None = None, 
     return draw_map(FilledField.of(data, variable), time)
 
 
-def draw_map(field: FilledField, time: str | int | None = None) -> Figure:
-    """The picture of one time; see `map`."""
+def draw_map(field: FilledField, time: str | int | None = None, limits: Limits | None = None) -> Figure:
+    """The picture of one time; see `map`. Colours reach over this time, unless limits are given."""
     t = field.position(time)
     drawn, panels = figure(1 if field.errors is None else 2, 6.0, 4.6)
     # Maps have a shape of their own: colour bars and labels go where it leaves room.
     drawn.set_layout_engine("compressed")
-    low, high = _limits(field.values)
     measured = field.measured[t]
-    _draw(
-        panels[0],
-        field,
-        field.values[t],
-        measured,
-        (low, high),
-        "viridis",
-        f"{field.name}, {field.times[t]}",
-        field.units,
-    )
+    values, errors = limits or field.limits(slice(t, t + 1))
+    title = f"{field.name}, {field.times[t]}"
+    _draw(panels[0], field, field.values[t], measured, values, "viridis", title)
     if field.errors is not None:
-        gaps = np.where(field.measured, np.nan, field.errors)
-        top = _limits(gaps)[1]
         shown = np.where(measured, np.nan, field.errors[t])
-        _draw(
-            panels[1],
-            field,
-            shown,
-            measured,
-            (0.0, top),
-            "magma_r",
-            "deviation of the error where filled in",
-            field.units,
-        )
+        _draw(panels[1], field, shown, measured, errors, "magma_r", "deviation of the error where filled in")
     return drawn
 
 
@@ -140,7 +128,9 @@ def write_page(data: Any, target: str | Path, variable: str | None = None) -> No
     field = FilledField.of(data, variable)
     n = len(field.times)
     some = np.unique(np.linspace(0, n - 1, min(FRAMES, n)).astype(int))
-    frames = [_image(draw_map(field, int(t))) for t in some]
+    # Of all times, so that a colour means the same throughout.
+    limits = field.limits()
+    frames = [_image(draw_map(field, int(t), limits)) for t in some]
     known, total = int(field.measured.sum()), field.values.size
     filled = int((~np.isnan(field.values)).sum()) - known
     facts = {
@@ -215,7 +205,6 @@ def _draw(
     limits: tuple[float, float],
     colours: str,
     title: str,
-    units: str,
 ) -> None:
     """One map: cells of a grid, or dots of places, those that were measured with a ring."""
     x, y, grid = field.longitude, field.latitude, values.ndim == 2
@@ -248,7 +237,7 @@ def _draw(
     panel.set(xlabel="longitude", ylabel="latitude")
     # As many ticks at any size: the layout is made before the map has its shape.
     panel.locator_params(nbins=6)
-    panel.figure.colorbar(shown, ax=panel, label=units, shrink=0.8, extend="both" if limits[0] else "max")
+    panel.figure.colorbar(shown, ax=panel, label=field.units, shrink=0.8, extend="both" if limits[0] else "max")
 
 
 def _draw_coast(panel: Axes, from_zero: bool) -> None:
@@ -286,7 +275,9 @@ def _series(field: FilledField) -> Figure:
     places = ~np.isnan(field.values).all(axis=tuple(range(1, field.values.ndim)))
     mean = np.full(len(field.values), np.nan)
     mean[places] = [float(np.nanmean(values)) for values in field.values[places]]
-    share = field.measured.reshape(len(mean), -1).mean(axis=1)
+    # Of places that have any value: land is not missing.
+    some = ~np.isnan(field.values).all(axis=0)
+    share = field.measured[:, some].mean(axis=1) if some.any() else np.zeros(len(mean))
     steps = np.arange(len(mean))
     panel.plot(steps, mean, color=COLOURS[0], linewidth=1.2)
     panel.set_ylabel(f"mean {field.units}", color=COLOURS[0])
