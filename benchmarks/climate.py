@@ -1,8 +1,9 @@
 """Stations that were never measured: every method on the same splits, and what a climate scientist would do instead.
 
-    python benchmarks/climate.py stations grids gas ushcn gaps speed picture --data ../shared/data
+    python benchmarks/climate.py stations grids page gas ushcn gaps speed picture --data ../shared/data
 
-stations, grids   docs/climate.md: beside pykrige and DINEOF (`climate_stations`, `climate_grids`)
+stations, grids   beside pykrige and DINEOF (`climate_stations`, `climate_grids`), into docs/benchmarks/climate.json
+page     the tables of docs/climate.md from these records
 gas      the paper's setting on the anomalies of 125 places x 144 months: 10/10/80% of the places train, validate, test
 ushcn    the same on 1218 stations x 1200 months of temperature anomalies, with the gaps that they have
 gaps     the same data, 30% of the stations never seen and 20% with a tenth of their months
@@ -24,10 +25,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import climate_grids
+import climate_stations
 import numpy as np
-from climate_grids import grids
+from climate_records import SAVED, Records, write_page
 from climate_speed import speed
-from climate_stations import CASES, stations
 from scipy.spatial.distance import cdist
 
 from lorank import MatrixCompletion, registry
@@ -321,21 +323,29 @@ def picture(measured: StationData, out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="+", choices=("stations", "grids", "gas", "ushcn", "gaps", "speed", "picture"))
+    parser.add_argument(
+        "what", nargs="+", choices=("stations", "grids", "page", "gas", "ushcn", "gaps", "speed", "picture")
+    )
     parser.add_argument("--data", type=Path, default=os.environ.get("LORANK_DATA", Path("../shared/data")))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--cases", nargs="*", choices=CASES, default=(), help="stations: data; all if none is named")
-    parser.add_argument("--methods", default="", help="stations, grids: run only methods with this in their name")
     parser.add_argument(
-        "--records", type=Path, default=Path("build/stations.jsonl"), help="stations: what was measured"
+        "--cases", nargs="*", choices=climate_stations.CASES, default=(), help="stations: data; all if none is named"
     )
+    parser.add_argument("--methods", default="", help="stations, grids: run only methods with this in their name")
+    parser.add_argument("--records", type=Path, default=SAVED, help="stations, grids: what was measured")
+    parser.add_argument("--again", action="store_true", help="stations, grids: measure again what is recorded")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "climate.png")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    records = Records(asked.records, asked.again)
     if "stations" in asked.what:
-        stations(Path(asked.data), asked.seeds, asked.cases, asked.methods, asked.records)
+        climate_stations.stations(Path(asked.data), asked.seeds, asked.cases, asked.methods, records)
     if "grids" in asked.what:
-        grids(asked.seeds, asked.methods)
+        climate_grids.grids(asked.seeds, asked.methods, records)
+    if "page" in asked.what:
+        kinds = {"stations": climate_stations, "grids": climate_grids}
+        columns = {name: kind.COLUMNS for name, kind in kinds.items()}
+        write_page(records, columns, {name: list(kind.METHODS) for name, kind in kinds.items()})
     if "gas" in asked.what:
         tasks = {name: Task(gas_anomalies(name, asked.data), 12) for name in ("CO2", "H2")}
         whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, table_6=True)

@@ -2,19 +2,18 @@
 
 Every method gets the values that are seen, and must return the unit in which they came: level, season and weather.
 Peers krige every seventh month, with the variogram that pykrige fits to it; all methods are judged at these months.
-Each result is kept as a line of a file of records, and a run goes on where another ended: delete the lines of a method
-to measure it again.
+Each result is kept (`climate_records`), and a run goes on where another ended.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from climate_records import Records, table
 
 from lorank.datasets import StationData, gas, mountain_stations, ushcn, ushcn_anomalies
 from lorank.spatial import SpatialCompletion
@@ -171,54 +170,41 @@ METHODS: dict[str, Callable[[Case, np.ndarray], object]] = {
 }
 
 
-def stations(folder: Path, seeds: int, cases: Sequence[str], methods: str, records: Path) -> None:
-    """The tables of docs/climate.md; only methods whose name has `methods` in it are run."""
-    records.parent.mkdir(parents=True, exist_ok=True)
-    records.touch()
+COLUMNS = {
+    "never seen": ".3f±",
+    "nine tenths hidden": ".3f±",
+    "in intervals: never seen": ".1%",
+    "hidden": ".1%",
+    "CPU s": ".0f",
+}
+
+
+def stations(folder: Path, seeds: int, cases: Sequence[str], methods: str, records: Records) -> None:
+    """Measure what is not recorded; only methods whose name has `methods` in it are run."""
     for short in cases or CASES:
         title, data = CASES[short][0], CASES[short][1](folder)
         times = np.arange(3, data.values.shape[1], STEP if len(data.values) < MANY else FEWER)
         height = data.elevation is not None and bool(np.isfinite(data.elevation).all())
         names = [name for name in METHODS if height or not ("drift" in name or "elevation" in name)]
-        found = {(r["method"], r["seed"]): r["row"] for r in read(records) if r["case"] == short}
         for seed in range(seeds):
             case = split(data, seed)
             for name in names:
-                if (name, seed) in found or methods not in name:
-                    continue
-                found[name, seed] = judged(case, METHODS[name], times)
-                line = {"case": short, "method": name, "seed": seed, "row": found[name, seed]}
-                with records.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+                if methods in name and not records.has(short, name, seed):
+                    records.add(short, name, seed, judged(case, METHODS[name], times))
         m, n = data.values.shape
         print(f"\n## {title}: {m} stations x {n} months, RMSE in {data.units}, mean and deviation of the splits\n")
-        print("| method | splits | never seen | nine tenths hidden | in 90% intervals: never seen | hidden | CPU s |")
-        print("|---|---|---|---|---|---|---|")
-        for name in names:
-            rows = np.array([row for (method, _), row in found.items() if method == name], dtype=float)
-            if not rows.size:
-                continue
-            mean, spread = rows.mean(axis=0), rows.std(axis=0)
-            cover = ["" if np.isnan(mean[i]) else f"{100 * mean[i]:.1f}%" for i in (1, 3)]
-            errors = [f"{mean[i]:.3f} ± {spread[i]:.3f}" for i in (0, 2)]
-            shown = (name, str(len(rows)), *errors, *cover, f"{mean[4]:.0f}")
-            print(f"| {' | '.join(shown)} |", flush=True)
+        print(table([row for name in names if (row := records.row(short, name)) is not None], COLUMNS), flush=True)
 
 
-def read(records: Path) -> list[dict]:
-    return [json.loads(line) for line in records.read_text().splitlines()]
-
-
-def judged(case: Case, method: Callable[[Case, np.ndarray], object], times: np.ndarray) -> list[float]:
+def judged(case: Case, method: Callable[[Case, np.ndarray], object], times: np.ndarray) -> dict[str, float | None]:
     """RMSE and part within intervals at stations never seen, the same at hidden months, and CPU seconds."""
     started = time.process_time()
     answer = method(case, times)
     spent = time.process_time() - started
     predicted, *ends = answer if isinstance(answer, tuple) else (answer,)
-    row = []
+    row: list[float | None] = []
     for mask in (case.never[:, times], case.hidden[:, times]):
         truth = case.data.values[:, times][mask]
         row.append(float(np.sqrt(np.mean((predicted[mask] - truth) ** 2))))
-        inside = (ends[0][mask] <= truth) & (truth <= ends[1][mask]) if ends else np.array([np.nan])
-        row.append(float(inside.mean()))
-    return [*row, spent]
+        row.append(float(((ends[0][mask] <= truth) & (truth <= ends[1][mask])).mean()) if ends else None)
+    return dict(zip(COLUMNS, (row[0], row[2], row[1], row[3], spent)))

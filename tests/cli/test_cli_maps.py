@@ -145,3 +145,23 @@ def test_fit_takes_netcdf(stations):
     assert code == 0, err
     assert json.loads(out)["columns"] == 36
     assert "nowhere.nc" in fails("fit", "nowhere.nc")
+
+
+def test_a_zarr_store_is_filled_and_drawn(stations):
+    """It is a folder, where other input is a file."""
+    pytest.importorskip("zarr")
+    pytest.importorskip("matplotlib")
+    with xr.open_dataset("stations.nc") as data:
+        data.to_zarr("stations.zarr", consolidated=False)
+    assert run("complete", "stations.zarr", "-o", "filled.zarr", *GIVEN)[0] == 0
+    with xr.open_zarr("filled.zarr", consolidated=False) as filled:
+        assert not filled["tas"].isnull().any()
+    assert run("plot", "filled.zarr", "-o", "map.png")[0] == 0
+    assert Path("map.png").stat().st_size > 1000
+    assert "is a folder" in fails("complete", ".", "-o", "filled.nc")
+
+
+def test_a_map_in_an_unknown_format_is_told_all_that_can_be_written(stations):
+    code, _, err = run("plot", "stations.nc", "-o", "map.gif")
+    assert code == 2
+    assert ".html" in err

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from lorank import plots
 from lorank.cli import app
 from lorank.errors import InputError
-from lorank.plots.maps import FilledField
+from lorank.plots.maps import FilledField, _maps, draw_map
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
@@ -123,10 +123,8 @@ def test_a_page_shows_each_time_as_the_picture_of_that_time_does(grid, tmp_path)
     """All else of a page's pictures is drawn once: nothing of another time may be left in them."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from lorank.plots.maps import _maps, draw_map
-
     field = FilledField.of(grid)
-    drawn, show = _maps(field)
+    drawn, show = _maps(field, field.limits(slice(1, 2)))
     for t in (0, 3, 1):
         show(t)
     pictures = []
@@ -135,3 +133,17 @@ def test_a_page_shows_each_time_as_the_picture_of_that_time_does(grid, tmp_path)
         canvas.draw()
         pictures.append(np.asarray(canvas.buffer_rgba()).copy())
     np.testing.assert_array_equal(*pictures)
+
+
+def test_colours_of_one_time_reach_over_this_time_and_those_of_a_page_over_all():
+    field = FilledField(
+        "t", "K", np.array([[1.0, 2.0], [100.0, 200.0]]), np.array([[0.0, 0.1], [0.0, 3.0]]), np.arange(2.0),
+        np.arange(2.0), ["2001", "2002"],
+    )  # fmt: skip
+    (low, high), (_, error) = field.limits(slice(0, 1))
+    assert (round(low), round(high), round(error, 2)) == (1, 2, 0.1)
+    assert field.limits()[0][1] > 190
+    assert draw_map(field, 0).axes[0].collections[-1].norm.vmax < 3
+    drawn, show = _maps(field, field.limits())
+    show(0)
+    assert drawn.axes[0].collections[-1].norm.vmax > 190

@@ -79,6 +79,7 @@ def test_adjacency_of_any_kind_gives_the_same_graph():
         (lambda: GraphLaplacian.from_adjacency(np.array([[0, np.nan], [np.nan, 0]])), "finite"),
         (lambda: GraphLaplacian.from_adjacency(np.ones((2, 3))), "square"),
         (lambda: GraphLaplacian(-np.eye(3)), "sign"),
+        (lambda: GraphLaplacian(np.ones((3, 3)) - np.eye(3)), "from_adjacency"),
         (lambda: GraphLaplacian(np.eye(3), weight=-1), "weight"),
         (lambda: GraphLaplacian.from_coordinates([10, 20], [5, 5], kernel="square"), "exponential, gaussian"),
         (lambda: GraphLaplacian.from_coordinates([10, np.nan], [5, 6]), "no coordinates"),

@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from lorank.linalg.blas import one_blas_thread
+from lorank.spatial import drift
 from lorank.spatial.drift import DriftKriging, Places, Variogram, drift_columns
 
 
@@ -71,3 +72,16 @@ def test_the_likelihood_finds_what_made_the_field():
     assert 0.5 < found.variance * (1 + found.nugget) / 5.0 < 2
     assert 0.4 < found.length / true.length < 2.5
     assert 0.3 < found.stretch[0] / true.stretch[0] < 3
+
+
+def test_close_places_tell_the_length_where_not_all_can_take_part(monkeypatch):
+    """Places that are all far from each other would say that nothing depends on distance."""
+    monkeypatch.setattr(drift, "LIKELIHOOD_PLACES", 120)
+    rng = np.random.default_rng(3)
+    places = Places(np.column_stack([rng.uniform(0, 4, (500, 2)), np.zeros(500)]), np.zeros((500, 0)))
+    K = 4.0 * np.exp(-cdist(places.points, places.points) / 0.15)
+    y = np.linalg.cholesky(K + 1e-9 * np.eye(500)) @ rng.standard_normal((500, 3))
+    with one_blas_thread():
+        found = drift.restricted_likelihood(places, y, np.full((500, 3), 0.01))
+    assert 0.5 < found.length / 0.15 < 2
+    assert found.nugget < 0.2

@@ -1,8 +1,11 @@
 """What is hidden is like what is missing."""
 
 import numpy as np
+import pytest
 
-from lorank.spatial.held_out import hold_out
+from lorank.datasets import mountain_stations
+from lorank.spatial import SpatialCompletion, trial
+from lorank.spatial.held_out import HeldOut, hold_out
 
 
 def test_both_kinds_are_hidden_and_count_as_they_are_missing():
@@ -30,3 +33,36 @@ def test_without_gaps_only_whole_places_count():
     assert held.whole.any()
     assert held.gaps.any(), "errors of gaps are estimated, too"
     assert hold_out(values[:4], 0) is None
+
+
+def test_a_place_with_few_hidden_values_counts_little():
+    gaps = np.zeros((5, 100), bool)
+    gaps[:3, :50] = True
+    assert HeldOut(np.zeros_like(gaps), gaps, 0.5).places_with_gaps == pytest.approx(3)
+    gaps[3, 0] = True
+    assert 3 < HeldOut(np.zeros_like(gaps), gaps, 0.5).places_with_gaps < 3.1
+
+
+def test_errors_of_gaps_are_those_of_many_places(monkeypatch):
+    """Few places have gaps in one trial: others follow, each with gaps of its own, until there are enough."""
+    data = mountain_stations("temperature", 60, 48, seed=3)
+    values = data.values.copy()
+    values[::3, 10:40] = np.nan
+    seen = []
+
+    def recorded(values, seed):
+        held = hold_out(values, seed)
+        seen.append(held.gaps)
+        return held
+
+    monkeypatch.setattr(trial, "hold_out", recorded)
+    given = {"normalisation": "departures", "rank": 2, "lam": 1.0, "nugget": 0.1, "length": 0.2, "theta": 1.0}
+    model = SpatialCompletion(**given, residual_length=0.2, residual_nugget=0.5, n_jobs=1)
+    model.fit(values, data.latitude, data.longitude, data.time)
+    assert len(seen) == 2
+    assert not np.array_equal(*seen)
+    assert model._errors[1].ratios.size == sum(g.sum() for g in [*seen, model._trial.held.gaps])
+    seen.clear()
+    monkeypatch.setattr(trial, "GAP_PLACES", 1)
+    model.fit(values, data.latitude, data.longitude, data.time)
+    assert not seen

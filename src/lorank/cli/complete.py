@@ -44,7 +44,7 @@ def complete(
     table: Annotated[
         Path,
         typer.Argument(
-            help="A wide table (delimited text or parquet), or a NetCDF file of series at locations or on a grid."
+            help="A wide table (delimited text or parquet), or series at locations or on a grid (NetCDF or Zarr)."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, in the same format.")],
@@ -109,7 +109,7 @@ def complete(
     from lorank.files import kind_of
     from lorank.tables.parquet import SUFFIXES
 
-    if kind_of(table) in NETCDF:
+    if is_netcdf(table):
         names: dict[str, Any] = {"variable": variable, "dim": dim, "lat": lat, "lon": lon, "time": time}
         names |= {"covariates": covariate or (), "mask": mask}
         params["method"] = params["method"] if method != "auto" or assignments else "nnfn"
@@ -129,6 +129,13 @@ def complete(
         habits = habits_of(encoding, decimal, na, comment)
         filled, cells = _fill_text(table, output, row, delimiter, header, habits, sheet, digits, draws, params)
     answer({"table": str(output), "cells": cells, "filled": filled, **({"draws": draws} if draws else {})}, as_json)
+
+
+def is_netcdf(path: Path) -> bool:
+    """Whether it is a NetCDF file, or a Zarr store, which is a folder."""
+    from lorank.files import is_folder, kind_of
+
+    return path.suffix.lower() == ".zarr" or (not is_folder(path) and kind_of(path) in NETCDF)
 
 
 def _fill_text(

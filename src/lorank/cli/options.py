@@ -230,11 +230,15 @@ class Backend:
         }
 
 
-def picture_format(path: Path) -> str:
-    """The format that the name of a picture says; checked before the work that goes into it."""
+def picture_format(path: Path, other: str = "") -> str:
+    """The format that the name of a picture says; checked before the work that goes into it.
+
+    other is what else the command can write, for the message.
+    """
     suffix = path.suffix.lower().lstrip(".")
     if suffix not in ("png", "pdf", "svg"):
-        raise typer.BadParameter(f"{path} should end in .png, .pdf or .svg.", param_hint="--output")
+        names = f".png, .pdf, .svg or {other}" if other else ".png, .pdf or .svg"
+        raise typer.BadParameter(f"{path} should end in {names}.", param_hint="--output")
     check_writable(path)
     return suffix
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lorank.cli.complete import NETCDF
+from lorank.cli.complete import is_netcdf
 from lorank.cli.options import VariableOption, picture_format
 from lorank.cli.terminal import say
 
@@ -28,10 +28,10 @@ def plot(
     Example: lorank plot model.lorank -o model.png
     """
     import lorank
-    from lorank.files import is_folder, kind_of, replacing
+    from lorank.files import replacing
     from lorank.plots import draw_model
 
-    if not is_folder(model) and kind_of(model) in NETCDF:
+    if is_netcdf(model):
         _draw_maps(model, output or Path("map.png"), variable, time)
         return
     output = output or Path("model.png")
@@ -48,7 +48,7 @@ def _draw_maps(source: Path, output: Path, variable: str | None, time: str | Non
     from lorank.spatial.arrays import open_file
 
     if output.suffix.lower() != ".html":
-        picture_format(output)
+        picture_format(output, ".html (all times on one page)")
     with open_file(source) as data:
         save_map(data, output, time, variable)
     say(f"{'Page' if output.suffix.lower() == '.html' else 'Picture'}: {output}")

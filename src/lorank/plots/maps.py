@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Times that a page shows, evenly spread, and how dense its pictures are.
 FRAMES, DPI = 48, 80
 ERROR = "estimated_error"
+# Lower and upper ends of the colours of values, and of errors.
+Limits = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class FilledField:
         known = ~np.isnan(self.values)
         return known if self.errors is None else known & (self.errors == 0)
 
+    def limits(self, times: slice = slice(None)) -> Limits:
+        """Between which nearly all values of some times are, and the errors of those that were filled in."""
+        errors = np.empty(0) if self.errors is None else self.errors[times][~self.measured[times]]
+        return _limits(self.values[times]), (0.0, _limits(np.append(errors, 0.0))[1])
+
     def position(self, time: str | int | None) -> int:
         """Of a time given as a number, or as the beginning of its date; the middle one if None."""
         if time is None:
@@ -98,21 +105,21 @@ def map(data: xarray.DataArray | xarray.Dataset, time: str | int | None = None, 
 
 
 def draw_map(field: FilledField, time: str | int | None = None) -> Figure:
-    """The picture of one time; see `map`."""
-    drawn, show = _maps(field)
-    show(field.position(time))
+    """The picture of one time, whose colours reach over this time; see `map`."""
+    t = field.position(time)
+    drawn, show = _maps(field, field.limits(slice(t, t + 1)))
+    show(t)
     return drawn
 
 
-def _maps(field: FilledField) -> tuple[Figure, Callable[[int], None]]:
+def _maps(field: FilledField, limits: Limits) -> tuple[Figure, Callable[[int], None]]:
     """A picture of the field and of its errors, and what puts another time into it: all else is drawn once."""
     drawn, panels = figure(1 if field.errors is None else 2, 6.0, 4.6)
     # Maps have a shape of their own: colour bars and labels go where it leaves room.
     drawn.set_layout_engine("compressed")
-    styles = [_style(panels[0], field, "viridis", _limits(field.values))]
+    styles = [_style(panels[0], field, "viridis", limits[0])]
     if field.errors is not None:
-        gaps = np.where(field.measured, np.nan, field.errors)
-        styles.append(_style(panels[1], field, "magma_r", (0.0, _limits(gaps)[1])))
+        styles.append(_style(panels[1], field, "magma_r", limits[1]))
         panels[1].set_title("deviation of the error where filled in", fontsize=9)
     changing: list[Any] = []
 
@@ -135,7 +142,8 @@ def write_page(data: Any, target: str | Path, variable: str | None = None) -> No
     field = FilledField.of(data, variable)
     n = len(field.times)
     some = np.unique(np.linspace(0, n - 1, min(FRAMES, n)).astype(int))
-    drawn, show = _maps(field)
+    # Limits of all times, so that a colour means the same throughout.
+    drawn, show = _maps(field, field.limits())
     frames = []
     for t in some.tolist():
         show(t)
@@ -260,7 +268,9 @@ def _series(field: FilledField) -> Figure:
     places = ~np.isnan(field.values).all(axis=tuple(range(1, field.values.ndim)))
     mean = np.full(len(field.values), np.nan)
     mean[places] = [float(np.nanmean(values)) for values in field.values[places]]
-    share = field.measured.reshape(len(mean), -1).mean(axis=1)
+    # Of places that have any value: land is not missing.
+    some = ~np.isnan(field.values).all(axis=0)
+    share = field.measured[:, some].mean(axis=1) if some.any() else np.zeros(len(mean))
     steps = np.arange(len(mean))
     panel.plot(steps, mean, color=COLOURS[0], linewidth=1.2)
     panel.set_ylabel(f"mean {field.units}", color=COLOURS[0])

@@ -56,6 +56,12 @@ class GraphLaplacian:
         object.__setattr__(self, "matrix", _symmetric(self.matrix, "A graph Laplacian"))
         if (self.matrix.diagonal() < 0).any():
             raise InputError("A graph Laplacian has no negative diagonal; this matrix has (is its sign turned?).")
+        if (np.asarray(abs(self.matrix).sum(axis=0)).ravel()[self.matrix.diagonal() == 0] > 0).any():
+            # Of a positive semidefinite matrix, a row with 0 on the diagonal is 0.
+            raise InputError(
+                "A graph Laplacian has sums of weights on its diagonal, and this matrix has zeros there: is it an "
+                "adjacency? GraphLaplacian.from_adjacency takes one."
+            )
 
     @classmethod
     def from_adjacency(cls, adjacency: Any, weight: float = 1.0) -> GraphLaplacian:

@@ -245,7 +245,8 @@ def _grid(
     levels = [name for name in others if name != when]
     order = (*levels, when, *plane)
     shape = tuple(da.sizes[name] for name in order)
-    filled, errors = (np.empty(shape, da.dtype if da.dtype.kind == "f" else np.float64) for _ in range(2))
+    # Nobody needs sixteen digits of a deviation; a grid may fill half the memory.
+    filled, errors = np.empty(shape, da.dtype if da.dtype.kind == "f" else np.float64), np.empty(shape, np.float32)
     allowed = None if isinstance(mask, str) else mask.transpose(*plane).values.astype(bool)
     times = da.coords[when].values if when in da.coords else None
     grids = GridCompletion(**{name: value for name, value in parameters.items() if name != "normalisation"})
@@ -275,5 +276,5 @@ def _like(da: xarray.DataArray, order: tuple[str, ...], filled: Array, errors: A
     axes = [order.index(str(name)) for name in da.dims]
     kind = da.dtype if da.dtype.kind == "f" else np.dtype(np.float64)
     out = da.copy(data=filled.transpose(axes).astype(kind, copy=False))
-    error = (da.dims, errors.transpose(axes).astype(kind, copy=False), error_attributes(da))
+    error = (da.dims, errors.transpose(axes), error_attributes(da))
     return out.assign_coords(estimated_error=error)

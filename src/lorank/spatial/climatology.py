@@ -91,11 +91,11 @@ class Climatology:
     map_variance: Array
     maps: dict[int, DriftKriging]
 
-    def variance(self) -> Array:
-        """Of b_t^T c_i (m, n)."""
+    def variance(self, rows: Array) -> Array:
+        """Of b_t^T c_i (r, n) at some of the places."""
         b = self.basis.values
         products = (b[:, :, None] * b[:, None, :]).reshape(len(b), -1)
-        return np.asarray(self.covariance.reshape(len(self.covariance), -1) @ products.T)
+        return np.asarray(self.covariance[rows].reshape(len(rows), -1) @ products.T)
 
     def at(self, places: Places) -> tuple[Array, Array]:
         """Coefficients (o, q) at other places, and their variances (o, q)."""

@@ -26,7 +26,7 @@ from lorank.spatial.fields import FieldModel
 from lorank.spatial.held_out import HeldOut, hold_out
 from lorank.spatial.kriging import typical_distance
 from lorank.spatial.separation import Separation, Separator, are_amounts, inward, outward
-from lorank.spatial.trial import Trial
+from lorank.spatial.trial import Trial, gap_errors
 from lorank.tuning.coordinate import coordinate_search
 from lorank.tuning.trials import Trials
 from lorank.types import Array
@@ -152,7 +152,7 @@ class SpatialCompletion(BaseEstimator):
             self._choose(held, bar)
             bar.begin("Anomalies")
             self.low_rank_ = self._model(self._separation).low_rank(self._separation.z, self.parameters_)
-            self._errors = None if held is None else self._held_out_errors(held)
+            self._errors = None if held is None else self._held_out_errors()
         self._workers.close()
         return self
 
@@ -335,15 +335,16 @@ class SpatialCompletion(BaseEstimator):
             "residual_nugget": (0.5, 0.2, 2.0),
         }
 
-    def _held_out_errors(self, held: HeldOut) -> tuple[CellErrors, CellErrors]:
+    def _held_out_errors(self) -> tuple[CellErrors, CellErrors]:
         """Of places that were never measured, and of gaps.
 
         Every measured place is predicted from the others alone for the first, which the maps of level and season and
         kriging give without another fit; held-out gaps are for the second.
         """
-        never = CellErrors.fit(*self._separation.from_others(inward(self.values_, self._separation.name)))
-        trial = self._trial
+        separation, trial = self._separation, self._trial
+        never = CellErrors.fit(*separation.from_others(inward(self.values_, separation.name)))
         if trial is None:
             return never, never
-        miss, level, anomaly = trial.gaps(self._model(trial.separation), self.parameters_, self._workers)
-        return never, CellErrors.fit(miss, level, anomaly) if miss.size > 30 else never
+        model = self._model(separation)
+        gaps = gap_errors(trial, self._separator, model, self.parameters_, self.random_state, self._workers)
+        return never, CellErrors.fit(*gaps) if gaps[0].size > 30 else never

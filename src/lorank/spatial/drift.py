@@ -22,13 +22,14 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from lorank.side_information.kernel import spread
 from lorank.types import Array
 
-# The likelihood is taken at no more places than this, spread over the map; they say as much of four numbers as all.
-LIKELIHOOD_PLACES = 250
+# The likelihood is taken at no more places than this.
+LIKELIHOOD_PLACES = 1000
 # More measured places than this are thinned out on the map of their level and season: each keeps its own months.
 MOST_PLACES = 2000
 # Coordinates take part in the drift if there are so many places for each of its columns.
@@ -157,10 +158,20 @@ def drift_columns(places: Places, fitted: Places) -> Array:
     return np.hstack(columns)
 
 
+def spread_in_pairs(points: Array, count: int) -> Array:
+    """At most so many of the points (m, d): half of them spread over the map, and the nearest of each.
+
+    Places that are spread only are far from each other, and say nothing of how alike close ones are.
+    """
+    some = spread(points, count // 2)
+    nearest = np.asarray(cKDTree(points).query(points[some], k=2)[1])
+    return np.unique(np.concatenate([some, nearest[:, 1]]))
+
+
 def restricted_likelihood(places: Places, y: Array, noise: Array) -> Variogram:
     """The variogram with the greatest restricted likelihood of y (m, g); the columns have one noise, their mean."""
     if len(places) > LIKELIHOOD_PLACES:
-        some = spread(places.points, LIKELIHOOD_PLACES)
+        some = spread_in_pairs(places.points, LIKELIHOOD_PLACES)
         places, y, noise = places[some], y[some], noise[some]
     noise = 1 / np.mean(1 / noise, axis=1)
     F = drift_columns(places, places)

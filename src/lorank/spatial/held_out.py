@@ -31,6 +31,12 @@ class HeldOut:
         """The values that remain, NaN elsewhere."""
         return np.where(self.whole | self.gaps, np.nan, values)
 
+    @property
+    def places_with_gaps(self) -> float:
+        """How many places gaps were hidden of; a place with few hidden values counts little beside others."""
+        counts = self.gaps.sum(axis=1).astype(float)
+        return float(counts.sum() ** 2 / max((counts**2).sum(), 1.0))
+
     def error(self, squares: Array, whole: Array, gaps: Array) -> float:
         """Root mean squared error, both kinds in their proportion, from squares and masks of the same shape."""
         parts = [(self.share, whole), (1 - self.share, gaps)]

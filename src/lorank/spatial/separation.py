@@ -67,7 +67,7 @@ class Separation:
     @cached_property
     def field(self) -> tuple[Array, Array]:
         """z (m, n) as the other places have it, by kriging: mean and variance."""
-        return _from_others(self.z, self.places, self.kernel, self.workers)
+        return _from_others(self.z, self.places, self.kernel, np.arange(len(self.z)), self.workers)
 
     @property
     def chosen(self) -> Chosen:
@@ -79,10 +79,15 @@ class Separation:
         """row_scale_i col_scale_t (m, n)."""
         return np.outer(self.normalisation.row_scale, self.normalisation.col_scale)
 
-    def variances(self) -> tuple[Array, Array]:
-        """Of level and season, and of the anomaly as kriging has it (m, n), in the unit of the data."""
-        level = np.zeros(self.z.shape) if self.climatology is None else self.climatology.variance()
-        return level, self.scale**2 * (self.field[1] + self.kernel.nugget) * self.kernel.variance
+    def variances(self, rows: Array | None = None) -> tuple[Array, Array]:
+        """Of level and season, and of the anomaly as kriging has it, in the unit of the data, of all places (m, n) or
+        some (r, n)."""
+        if rows is None:
+            rows, variance = np.arange(len(self.z)), self.field[1]
+        else:
+            variance = _from_others(self.z, self.places, self.kernel, rows, self.workers)[1]
+        level = np.zeros(variance.shape) if self.climatology is None else self.climatology.variance(rows)
+        return level, self.scale[rows] ** 2 * (variance + self.kernel.nugget) * self.kernel.variance
 
     def from_others(self, values: Array) -> tuple[Array, Array, Array]:
         """Errors of all values predicted without their own place, and the two variances of each (c,)."""
@@ -184,7 +189,7 @@ class Separator:
     def _level_and_season(self, values: Array, season: bool, trend: bool, chosen: Chosen | None) -> Climatology:
         """Those of all places; anomalies of neighbours are taken away first, from the second pass on."""
         basis = Basis.of(self.time, values.shape[1], season, trend)
-        seen = ~np.isnan(values)
+        seen, rows = ~np.isnan(values), self._measured
         precision = seen / max(float(np.nanvar(values - _least_squares(values, basis))), 1e-300)
         anomalies = np.zeros(values.shape)
         variograms = None if chosen is None else chosen.variograms
@@ -196,10 +201,10 @@ class Separator:
             known = _normalised(values, climatology)
             z = known.apply(values)
             field = field or self._choose_kernel(z)
-            mean, variance = _from_others(z, self.places, field, self.workers)
-            scale = np.outer(known.row_scale, known.col_scale)
-            anomalies = scale * mean
-            precision = seen / np.maximum(scale**2 * field.variance * (variance + field.nugget), 1e-300)
+            mean, variance = _from_others(z, self.places, field, rows, self.workers)
+            scale = np.outer(known.row_scale[rows], known.col_scale)
+            anomalies[rows] = scale * mean
+            precision[rows] = seen[rows] / np.maximum(scale**2 * field.variance * (variance + field.nugget), 1e-300)
         # Levels have no weather in them by now, so that variograms are found anew.
         variograms = None if chosen is None else chosen.variograms
         return fit_climatology(values - anomalies, precision, basis, self.places, variograms)
@@ -208,13 +213,15 @@ class Separator:
         return choose_kernel(z, self.places, self.kernel, self.unit, self.workers)
 
 
-def _from_others(z: Array, places: Places, field: FieldKernel, workers: Workers | None = None) -> tuple[Array, Array]:
-    """z (m, n) as the other places have it, kriged: mean and variance."""
+def _from_others(
+    z: Array, places: Places, field: FieldKernel, rows: Array, workers: Workers | None = None
+) -> tuple[Array, Array]:
+    """z (m, n) at some of the places as the others have it, kriged: mean and variance (r, n)."""
     measured = np.flatnonzero(~np.isnan(z).all(axis=1))
     own = np.full(len(z), -1)
     own[measured] = np.arange(measured.size)
     x = field.scaled(places)
-    return krige_nearest(z[measured], x[measured], x, field, own, workers)
+    return krige_nearest(z[measured], x[measured], x[rows], field, own[rows], workers)
 
 
 def _least_squares(values: Array, basis: Basis) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from lorank.kernels import Workers
 from lorank.spatial.fields import TRIAL_TOL, FieldModel, LowRank
-from lorank.spatial.held_out import HeldOut
-from lorank.spatial.separation import Separation, inward, outward
+from lorank.spatial.held_out import HeldOut, hold_out
+from lorank.spatial.separation import Separation, Separator, inward, outward
 from lorank.types import Array
 
 # Held-out values are judged at no more times than this, spread evenly.
 JUDGED = 120
+# So many places with held-out gaps tell how large errors are, and gaps are held out so many times at most.
+GAP_PLACES, GAP_TRIALS = 50, 3
 
 
 class Trial:
@@ -32,7 +34,7 @@ class Trial:
 
     @cached_property
     def _variance(self) -> Array:
-        return np.add(*self.separation.variances())
+        return np.add(*self.separation.variances(self.rows))[:, self.times]
 
     def fitted(self, model: FieldModel, parameters: Mapping[str, Any]) -> LowRank:
         """The low-rank field; another way with residuals needs no other."""
@@ -83,7 +85,7 @@ class Trial:
         short = self.misses(model, parameters, self.rows, self.times, workers)
         whole, gaps, miss = self.held.whole[here], self.held.gaps[here], short
         if self.separation.name == "roots":
-            variance = self._variance[here]
+            variance = self._variance.copy()
             for mask in (whole, gaps):
                 # How large errors are is known up to a factor; see `cell_errors`.
                 if mask.any():
@@ -100,5 +102,31 @@ class Trial:
             return np.empty(0), np.empty(0), np.empty(0)
         mask = self.held.gaps[rows]
         miss = self.misses(model, parameters, rows, times, workers)[mask]
-        level, anomaly = (part[rows][mask] for part in self.separation.variances())
+        level, anomaly = (part[mask] for part in self.separation.variances(rows))
         return miss, level, anomaly
+
+
+def gap_errors(
+    trial: Trial,
+    separator: Callable[[Array], Separator],
+    model: FieldModel,
+    parameters: Mapping[str, Any],
+    seed: int,
+    workers: Workers,
+) -> tuple[Array, Array, Array]:
+    """Errors of held-out gaps, and the two variances of each: of a trial, and of others with other gaps if its places
+    are few.
+
+    Errors of one place are alike, so that many gaps of a few places do not tell how large errors are.
+    """
+    parts, places = [trial.gaps(model, parameters, workers)], trial.held.places_with_gaps
+    for repeat in range(1, GAP_TRIALS):
+        held = hold_out(trial.values, seed + repeat) if places < GAP_PLACES else None
+        if held is None:
+            break
+        separation = separator(held.hide(trial.values)).separate(trial.separation.name, trial.separation.chosen)
+        trial = Trial(separation, held, trial.values)
+        parts.append(trial.gaps(model, parameters, workers))
+        places += held.places_with_gaps
+    miss, level, anomaly = (np.concatenate(part) for part in zip(*parts))
+    return miss, level, anomaly
