@@ -110,14 +110,15 @@ def test_one_file_and_shards_answer_alike(run):
     assert "validation=0.1" in run("predict", "shards", "pairs.csv", "--interval", "0.9", code=1)[1]
 
 
-def test_lam_by_a_path(run):
-    out, err = run("fit", "data", "--lam", "100,5,0.5", "--rank", "2", "--biases", "no", "--json")
+def test_lam_by_a_path_or_all_by_a_search(run):
+    out, _ = run("fit", "data", "--lam", "100,5,0.5", "--rank", "2", "--biases", "no", "--json")
     assert json.loads(out)["lam"] in (5.0, 0.5)
-    assert "a tenth of the entries held out" in err
-    out, err = run("fit", "data", "--json")
+    out, _ = run("fit", "data", "-o", "shards", "--json")
     facts = json.loads(out)
-    assert (facts["rank"], facts["biases"]) == (10, True)
-    assert "only lam is tuned: taking rank 10 and biases" in err
+    assert facts["rank"] == 2
+    assert [line["candidate"] for line in facts["candidates"]] == ["offsets alone", "NNFN", "NNFN, all rows"]
+    assert json.loads(run("inspect", "shards", "--json")[0])["lam"] == facts["lam"]
+    assert "NNFN, all rows" in run("fit", "data")[1]
 
 
 def test_without_its_data(run):

@@ -8,12 +8,16 @@ import pytest
 from lorank import Observations, registry
 from lorank.datasets import synthetic
 from lorank.distributed import fit, folder_fit, ids, numbering, parts, prepare
+from lorank.distributed.engines import LocalEngine
 from lorank.distributed.prepare import drawn
+from lorank.distributed.row_sample import row_sample
 from lorank.errors import InputError
+from lorank.losses import SQUARED
 from lorank.problems import Problem
-from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating, Stopping, solve
+from lorank.tuning.setting import Setting, with_ridges
+from lorank.tuning.trials import Trials
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -48,8 +52,10 @@ def local_fit(entries, *, biases, lam=1.0, validation=0.0, seed=0):
     observations = Observations.from_ids(*entries)
     held = drawn(observations.rows, observations.cols, validation, seed)
     train = observations.subset(~held)
-    ridges = empirical_bayes_offsets(train).ridges if biases else None
-    problem = Problem(train, FactoredNNFN(lam=lam), 2, ridges)
+    setting = with_ridges(
+        Setting(lam, 2, None, biases), train, SQUARED, FactoredNNFN(lam=lam).spectral().threshold(1.0)
+    )
+    problem = Problem(train, FactoredNNFN(lam=lam), 2, setting.bias_ridges)
     held_out = observations.subset(held) if validation else None
     return observations, solve(Alternating(), problem, stopping=Stopping(1e-9, 60), validation=held_out, seed=seed)
 
@@ -112,9 +118,73 @@ def test_a_path_of_weights_keeps_the_best(folder):
     automatic = fit(folder, **params, lam="auto")
     assert min(automatic.result.history.validation) < 1.1 * min(model.result.history.validation)
     with pytest.raises(InputError, match="several lam"):
-        fit(folder, **NAMES, lam=[1.0, 2.0], backend="out-of-core")
+        fit(folder, **NAMES, lam=[1.0, 2.0], validation=0.0, backend="out-of-core")
     with pytest.raises(InputError, match="several, or 'auto'"):
         fit(folder, **NAMES, lam="best", backend="out-of-core")
+
+
+def test_what_is_not_given_is_chosen_on_a_sample_and_then_on_all(folder, entries, monkeypatch, tmp_path):
+    """Of 120 rows about a half is enough to tell that the rank is 2; all of them tell the weight."""
+    monkeypatch.setattr(parts, "PARTS", 4)
+    monkeypatch.setattr(folder_fit, "SAMPLE", entries[0].size // 2)
+    model = fit(folder, **NAMES, backend="out-of-core")
+    trials = Trials.from_rows(model.trials)
+    assert model.setting.rank == 2
+    assert trials.chosen.candidate == "NNFN, all rows"
+    assert {trial.candidate for trial in trials} == {"NNFN", "NNFN, all rows"}
+    sampled = [trial for trial in trials if trial.candidate == "NNFN"]
+    assert any(trial.biases is False for trial in sampled)
+    assert model.setting.theta in {trial.theta for trial in sampled}
+    assert trials.chosen.error == min(model.result.history.validation)
+    # As good as the best of a grid of weights at the rank that is true.
+    by_hand = fit(folder, **NAMES, rank=2, lam=[1.0, 0.3, 0.1, 0.03], backend="out-of-core")
+    assert trials.chosen.error < 1.02 * min(by_hand.result.history.validation)
+
+    def interrupt(done, expected):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(folder, **NAMES, backend="out-of-core", checkpoint=tmp_path / "c", on_trial=interrupt)
+    assert [path.name for path in tmp_path.glob("c*")] == ["c.sample"]
+    again = fit(folder, **NAMES, backend="out-of-core", workers=3, checkpoint=tmp_path / "c")
+    assert not list(tmp_path.glob("c*"))
+    np.testing.assert_array_equal(again.result.factors.left, model.result.factors.left)
+    assert [trial.error for trial in Trials.from_rows(again.trials)] == [trial.error for trial in trials]
+
+
+def test_what_is_given_is_not_searched(folder):
+    model = fit(folder, **NAMES, rank=3, biases=False, theta=0.4, backend="out-of-core")
+    assert {(t.rank, t.biases, t.theta) for t in Trials.from_rows(model.trials)} == {(3, False, 0.4)}
+    model = fit(folder, **NAMES, lam=1.0, max_iter=3, backend="out-of-core")
+    assert (model.setting.rank, model.setting.biases, model.setting.theta, model.trials) == (10, False, None, ())
+
+
+def test_offsets_alone_where_there_is_nothing_else(tmp_path):
+    rng = np.random.default_rng(0)
+    cells = rng.choice(100 * 80, 2500, replace=False)
+    rows, cols = np.divmod(cells, 80)
+    values = rng.normal(size=100)[rows] + rng.normal(size=80)[cols] + rng.normal(size=2500)
+    model = fit(write(tmp_path / "data", rows, cols, values), **NAMES, backend="out-of-core")
+    assert model.setting.rank == 0
+    assert not model.factors.W.any()
+    assert model.factors.row_bias.any()
+
+
+def test_the_sample_is_of_whole_lines_and_no_larger_than_asked(data, tmp_path):
+    seen = data.train if data.train.shape[0] >= data.train.shape[1] else data.train.transposed()
+    sides = {"rows": parts.parts_of(seen.by_row), "cols": parts.parts_of(seen.by_col)}
+    for observed in (seen, seen.transposed()):
+        named = sides if observed is seen else {"rows": sides["cols"], "cols": sides["rows"]}
+        engine = LocalEngine(named, 1)
+        found = row_sample(engine, observed.shape, observed.nnz, 900, 5)
+        assert 500 < found.nnz <= 900
+        whole = row_sample(engine, observed.shape, observed.nnz, observed.nnz, 5)
+        np.testing.assert_array_equal(whole.values, observed.values)
+        # Every line is one of the data, with all of its entries.
+        own = found if observed is seen else found.transposed()
+        known = {tuple(line) for line in np.split(seen.values, seen.by_row.pointers[1:-1])}
+        assert {tuple(line) for line in np.split(own.values, own.by_row.pointers[1:-1])} <= known
 
 
 def test_killed_and_resumed_ends_the_same(folder, tmp_path):
@@ -127,23 +197,25 @@ def test_killed_and_resumed_ends_the_same(folder, tmp_path):
     assert not list(tmp_path.glob("c*"))
 
 
-@pytest.mark.parametrize("lam", [[8.0, 4.0, 2.0, 1.0], "auto"])
-def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, lam):
-    params = {**NAMES, "rank": 3, "lam": lam, "validation": 0.2, "tol": 1e-6, "backend": "out-of-core"}
+@pytest.mark.parametrize(("lam", "every"), [([8.0, 4.0, 2.0, 1.0], 7), ("auto", 19)])
+def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, monkeypatch, lam, every):
+    monkeypatch.setattr(parts, "PARTS", 4)
+    params = {**NAMES, "rank": 3, "lam": lam, "biases": False, "theta": 1.0, "validation": 0.2, "tol": 1e-6}
+    params["backend"] = "out-of-core"
     sweeps = []
     whole = fit(folder, **params, callbacks=[lambda progress: sweeps.append(progress.iteration)])
     seen = []
 
     def cut(progress):
         seen.append(progress.iteration)
-        return len(seen) % 7 == 0  # in the middle of a fit, or at its end
+        return len(seen) % every == 0  # in the middle of a fit, or at its end
 
     for _ in range(len(sweeps)):
         model = fit(folder, **params, checkpoint=tmp_path / "c", callbacks=[cut])
         if not list(tmp_path.glob("c*")):
             break
-    assert len(seen) > 14
-    assert len(seen) <= len(sweeps) + len(sweeps) // 7 + 1
+    assert len(seen) > 2 * every
+    assert len(seen) <= len(sweeps) + len(sweeps) // every + 1
     assert model.setting.lam == whole.setting.lam
     np.testing.assert_array_equal(model.result.factors.left, whole.result.factors.left)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -136,8 +137,8 @@ def fit(
     kept in the model. --effort says how much time that may take. With --lam nothing is searched: what is not given is
     then the method's own.
 
-    A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. Of its
-    parameters only lam is tuned, by the held-out error along a path such as --lam 20,10,5.
+    A folder of parquet files is fitted on Ray (--backend ray) or out of core, and no process holds all of it. NNFN is
+    tuned on a sample of its rows first, then on all; or lam alone along a path such as --lam 20,10,5.
 
     Example: lorank fit ratings.csv --row user --col film --value stars -o model.lorank
     """
@@ -162,7 +163,7 @@ def fit(
     # A model in a store leaves its checkpoint here: that is changed in place.
     saved = checkpoint or Path(f"{output if url_of(output) is None else output.name}.checkpoint")
     refuse(saved, "A checkpoint")
-    if resume and not (saved.exists() or Path(f"{saved}.path").exists()):
+    if resume and not (saved.exists() or any(Path(f"{saved}.{end}").exists() for end in ("path", "sample"))):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
     from lorank.estimators import MatrixCompletion
     from lorank.estimators.progress import FitProgress
@@ -290,22 +291,25 @@ def _fit_folder(
     names = tables.choose_columns(present, *columns, Path(files[0]), say)
     if names is None or names[2] is None:
         raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
-    parameters = _without_auto(wanted.get_params(), validation)
-    states = (checkpoint, Path(f"{checkpoint}.path"))
+    states = distributed.files_of(checkpoint)
     resumed = checkpoint if any(path.exists() for path in states) else None
+    model = None
     with ProgressBar(f"Sorting {len(files)} files") as bar, noting_interrupts() as interrupted:
         follow = FitProgress(wanted, bar, lambda: _say_resumed(resumed))
-        model = distributed.fit(
-            table,
-            **dict(zip(("row", "col", "value"), names)),
-            **parameters,
-            **backend,
-            checkpoint=checkpoint,
-            output=output if keep_data else None,
-            callbacks=[follow],
-            report=say,
-        )
-    if interrupted:
+        with suppress(KeyboardInterrupt):
+            model = distributed.fit(
+                table,
+                **dict(zip(("row", "col", "value"), names)),
+                **_for_folder(wanted.get_params()),
+                **backend,
+                validation=validation,
+                checkpoint=checkpoint,
+                output=output if keep_data else None,
+                callbacks=[follow],
+                report=say,
+                on_trial=follow.trial,
+            )
+    if interrupted or model is None:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
         raise typer.Exit(1)
     _refuse_diverged(model)
@@ -315,33 +319,12 @@ def _fit_folder(
         for path in states:
             remove_checkpoint(path)
     errors = [error for error in model.result.history.validation if error == error]
-    answer({**_facts(model, output), **({"validation_rmse": min(errors)} if errors else {})}, as_json)
+    held_out = {"validation_rmse": min(errors)} if errors else {}
+    answer({**_facts(model, output), **held_out, **tried(model, as_json)}, as_json)
 
 
-def _without_auto(params: dict[str, Any], validation: Any) -> dict[str, Any]:
-    """Parameters without "auto", but for lam: that is found on a path, the only thing that is tuned on a folder."""
-    rank, biases = params["rank"], params["biases"]
-    lam, guesses = params["lam"], []
-    if rank == "auto":
-        rank = 10
-        guesses.append("rank 10")
-    if biases == "auto":
-        biases = True
-        guesses.append("biases")
-    if (lam == "auto" or isinstance(lam, list)) and validation is None:
-        validation = 0.1
-        guesses.append("a tenth of the entries held out to choose lam")
-    if guesses:
-        say(f"Of a folder only lam is tuned: taking {' and '.join(guesses)}.")
-    return {
-        "method": "nnfn" if params["method"] == "auto" else params["method"],
-        "rank": rank,
-        "lam": lam,
-        "theta": None if params["theta"] == "auto" else params["theta"],
-        "biases": biases,
-        "validation": validation or 0.0,
-        "seed": params["random_state"],
-        "max_seconds": params["max_seconds"],
-        "tol": params["tol"],
-        "dtype": params["dtype"],
-    }
+def _for_folder(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of MatrixCompletion by the names that `distributed.fit` has for them."""
+    same = ("rank", "lam", "theta", "biases", "max_seconds", "tol", "dtype")
+    method = "nnfn" if params["method"] == "auto" else params["method"]
+    return {"method": method, "seed": params["random_state"], **{name: params[name] for name in same}}

@@ -14,6 +14,7 @@ from typing import Any
 _HOME = {
     "ONE_FILE": "folder_fit",
     "backend": "ray_backend",
+    "files_of": "path",
     "fit": "folder_fit",
     "open_ray": "cluster",
     "over_ray": "problem",

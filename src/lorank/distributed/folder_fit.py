@@ -20,20 +20,28 @@ from lorank.distributed.nodes import check_nodes
 from lorank.distributed.numbering import read_ids
 from lorank.distributed.owner import shards_of
 from lorank.distributed.parts import Part, seen_lines
-from lorank.distributed.path import automatic_weights, fit_path
+from lorank.distributed.path import SAMPLE, downward, fit_path, from_sample, search_sample
 from lorank.distributed.prepare import Prepared, prepare
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
+from lorank.distributed.row_sample import row_sample
 from lorank.errors import InputError
+from lorank.estimators import MatrixCompletion
+from lorank.estimators.parameters import DEFAULT_RANK, Parameters
+from lorank.estimators.running import threshold_of
 from lorank.files import refuse, url_of
 from lorank.linalg.factors import padded_width
 from lorank.memory import check_memory, free_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
+from lorank.problems.offsets import Offsets
 from lorank.solvers import Callback, Checkpoint, Status, Stopping
 from lorank.solvers.checkpoint import claimed
 from lorank.tables import parquet
-from lorank.tuning.setting import AUTO, Setting
+from lorank.tuning.held_out import SHARE, setting_of
+from lorank.tuning.setting import AUTO, Setting, noise_by_threshold
+from lorank.tuning.trial_log import OnTrial
+from lorank.tuning.trials import Trials
 
 # How the name of a model that is one file ends; any other name is that of a folder of shards.
 ONE_FILE = ".lorank"
@@ -48,11 +56,11 @@ def fit(
     col: str,
     value: str,
     method: Any = "nnfn",
-    rank: int = 10,
-    lam: float | Sequence[float] | str = 10.0,
-    theta: float | None = None,
-    biases: bool = False,
-    validation: float = 0.0,
+    rank: int | str = AUTO,
+    lam: float | Sequence[float] | str = AUTO,
+    theta: float | str | None = AUTO,
+    biases: bool | str = AUTO,
+    validation: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
     max_seconds: float | None = None,
@@ -68,6 +76,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     memory_budget: float | None = None,
     report: Callable[[str], Any] | None = None,
+    on_trial: OnTrial | None = None,
 ) -> Model:
     """Fit all entries of a folder of Parquet files; the Model that comes back does not hold the entries.
 
@@ -77,10 +86,13 @@ def fit(
     row, col, value : names of those columns
     method : "nnfn", "factored-nuclear", "mf", or a factored regularizer of one's own
     rank, theta, biases, tol, max_iter, max_seconds, dtype : as for MatrixCompletion
+        What is "auto" is chosen where lam is, and is the method's own where lam is given: rank 10 without biases.
     lam : float, a sequence of them, or "auto"
         A sequence is gone through from the largest down, each fit starting from the last; the one with the smallest
-        held-out error is kept, which needs `validation`. "auto" halves it until that error rises.
-    validation : fraction of the entries to hold out for early stopping, by a hash of their position
+        held-out error is kept. With "auto" the entries of some rows, 300,000 at most, are searched in memory first;
+        theta and biases are taken from there, lam and the rank are tuned from there on all entries.
+    validation : fraction of the entries to hold out, by a hash of their position, to choose by and for early stopping;
+        None for a tenth where something is chosen, and else for none
     backend : "ray", or "out-of-core" for this process alone, with memory-mapped blocks
     address : of a Ray cluster; None starts one on this machine
     workers, threads : actors, and threads in each; out of core, workers * threads threads
@@ -93,14 +105,21 @@ def fit(
     memory_budget : bytes of the other factor's lines that a worker holds at a time; at least those that one part of its
         own lines needs. Under a small budget lines travel several times. None holds all that are needed.
     report : function of a text, called before the fit with what will travel in a sweep, in bytes and seconds
+    on_trial : function of (done, expected), called after each trial on the sample
     """
     chosen = registry.find(method)
     check_distributable(chosen)
-    automatic = isinstance(lam, str)
-    if automatic and lam != AUTO:
+    if isinstance(lam, str) and lam != AUTO:
         raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
-    weights = [] if automatic else sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
-    if len(weights) != 1 and not validation:
+    weights = [] if isinstance(lam, str) else sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
+    limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
+    wanted = {"method": method, "rank": rank, "lam": weights[0] if weights else AUTO, "theta": theta, "biases": biases}
+    plainly = {"loss": "squared", "features": None, "goal": "values", "n_jobs": workers * threads}
+    asked = Parameters(**MatrixCompletion(**wanted, **limits, **plainly).get_params(deep=False))
+    searched = asked.automatic and len(weights) < 2
+    if validation is None:
+        validation = SHARE if len(weights) != 1 or searched else 0.0
+    if not validation and (len(weights) != 1 or searched):
         raise InputError("To choose among several lam, held-out entries are needed: give validation, such as 0.05.")
     if not 0 <= validation < 1:
         raise InputError(f"validation is a fraction between 0 and 1; got {validation}.")
@@ -114,7 +133,8 @@ def fit(
     entries = parquet.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
     # The store takes memory as it fills, and a factor that it has no room for goes by way of the disk.
-    store = min(max(1 << 30, free_memory() // 4), 16 * entries * padded_width(rank))
+    least = DEFAULT_RANK if asked.rank == AUTO else int(asked.rank)
+    store = min(max(1 << 30, free_memory() // 4), 16 * entries * padded_width(least))
     on_ray = backend == "ray"
     with claimed(checkpoint), _temporary(work_folder) as own:
         # Entries by rows and by columns on their way, and one side.
@@ -122,60 +142,94 @@ def fit(
         _check_disk(own, f"The blocks of {entries} entries", entries * (3 * size + 20))
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
-                check_cluster((0, 0), entries, rank, dtype, workers, threads)
+                check_cluster((0, 0), entries, least, dtype, workers, threads)
                 check_nodes([path for path in files if url_of(path) is None], str(own))
             prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
             m, n = prepared.shape
-            if not 1 <= rank <= min(m, n):
+            if asked.rank != AUTO and asked.rank > min(m, n):
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
-            if on_ray:
-                check_cluster(prepared.shape, entries, rank, dtype, workers, threads)
-                _check_disk(own, f"Factors of {m} x {n}", SHARD_FILES * (m + n) * padded_width(rank) * size)
+            asked = asked.for_shape((m, n))
+
+            def check_room(k: int) -> None:
+                if on_ray:
+                    check_cluster((m, n), entries, k, dtype, workers, threads)
+                    _check_disk(own, f"Factors of {m} x {n}", SHARD_FILES * (m + n) * padded_width(k) * size)
+
             with _engine(prepared, on_ray, workers, threads, own, memory_budget or np.inf) as engine:
-                if isinstance(engine, RayEngine):
-                    plan = engine.prepare(padded_width(rank) * np.dtype(dtype).itemsize)
-                    if report is not None:
-                        report(plan.describe(entries, m + n, rank, workers * threads))
-                nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
-                plain = FolderProblem(nothing, None, rank, engine=engine)
-                ridges = plain.offsets().ridges if biases else None
-
-                def problem(weight: float) -> FolderProblem:
-                    regularizer = chosen.build_regularizer(lam=weight, theta=theta)
-                    return FolderProblem(nothing, regularizer, rank, ridges, engine=engine)
-
                 about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
-                about |= {"lam": lam if automatic else weights, "biases": biases, "validation": validation}
+                about |= {"lam": weights or lam, "biases": biases, "validation": validation}
                 about |= {"seed": seed, "dtype": dtype}
                 saved = (
                     None
                     if checkpoint is None
                     else Checkpoint(Path(checkpoint), about, seconds=5.0, load_shards=engine.load_shards)
                 )
-                fitted = fit_path(
-                    problem,
-                    automatic_weights(plain) if automatic else weights,
-                    automatic,
-                    Stopping(tol, max_iter, max_seconds),
-                    HELD_OUT if validation else None,
-                    callbacks,
-                    saved,
-                    seed,
-                )
-                limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
-                chosen_setting = Setting(fitted.parameters["lam"], rank, theta, biases, ridges=ridges)
-                params = {"method": method, "rank": rank, "lam": chosen_setting.lam, "theta": theta, "biases": biases}
+                nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
+                plain = FolderProblem(nothing, None, 1, engine=engine)
+                tried = Trials([])
+                if searched:
+                    sample = row_sample(engine, (m, n), plain.total, SAMPLE, seed)
+                    found, noise = search_sample(asked, sample, seed, saved, on_trial)
+                    del sample
+                    tried, k = found.trials, max(found.parameters["rank"], 1)
+                    check_room(k)
+                    ratio = plain.noise_norm / noise
+                    strategy = from_sample(asked, found, ratio, nothing, _largest(k, min(m, n), check_room))
+                else:
+                    k = asked.setting.rank
+                    check_room(k)
+                    strategy = downward(weights, asked.setting)
+                if isinstance(engine, RayEngine):
+                    plan = engine.prepare(padded_width(k) * np.dtype(dtype).itemsize)
+                    if report is not None:
+                        report(plan.describe(entries, m + n, k, workers * threads))
+                offsets: list[Offsets] = []  # once, if there are biases
+
+                def complete(setting: Setting) -> Setting:
+                    if not setting.biases:
+                        return setting
+                    offsets.extend([] if offsets else [plain.offsets()])
+                    threshold = None if searched else threshold_of(chosen, setting)
+                    if threshold is not None:
+                        noise = noise_by_threshold(threshold, plain.noise_norm, offsets[0].s2)
+                        setting = replace(setting, noise=noise)
+                    return replace(setting, ridges=offsets[0].ridges)
+
+                def problem(setting: Setting) -> FolderProblem:
+                    regularizer = chosen.build_regularizer(setting.lam, **setting.of_method)
+                    bias_ridges = complete(setting).bias_ridges
+                    return FolderProblem(nothing, regularizer, max(setting.rank, 1), bias_ridges, engine=engine)
+
+                held_out = HELD_OUT if validation else None
+                stopping = Stopping(tol, max_iter, asked.within(tried.seconds).max_seconds)
+                fitted = fit_path(problem, strategy, stopping, held_out, callbacks, saved, seed)
+                setting = complete(setting_of(fitted.parameters))
+                params = {"method": method, "rank": setting.rank, "lam": setting.lam, "theta": setting.theta}
+                if searched or len(weights) > 1:
+                    tried = Trials([*(replace(trial, chosen=False) for trial in tried), *fitted.trials])
                 model = Model(
                     result=fitted.result,
-                    setting=chosen_setting,
-                    params={**params, **limits},
+                    setting=setting,
+                    params={**params, "biases": setting.biases, **limits},
                     entries=sum(part.entries for part in prepared.sides[ROWS]),
                     mean=plain.mean,
                     columns=columns,
                     sigma=plain.singular_values(fitted.result.factors),
+                    trials=tuple(tried.rows()),
                 )
                 whole = fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED)
                 return _placed(engine, model, prepared, own, output if whole else None)
+
+
+def _largest(rank: int, most: int, check: Callable[[int], None]) -> int:
+    """The largest rank that comes of doubling and that the check lets pass."""
+    try:
+        while 2 * rank <= most:
+            check(2 * rank)
+            rank *= 2
+    except InputError:
+        pass
+    return rank
 
 
 def _placed(engine: Engine, model: Model, prepared: Prepared, work: Path, output: str | Path | None) -> Model:

@@ -169,9 +169,10 @@ class Owner:
             yield number, self._summary(self.shard(factor, number), factor.k)
 
     def totals(self, side: str) -> Iterator[tuple[int, Array]]:
-        """What the entries weigh together."""
+        """What the entries weigh together, and how many lines have any."""
         for part, lines in self._lines(side):
-            yield part.number, np.array([float(lines.totals().sum())])
+            totals = lines.totals()
+            yield part.number, np.array([float(totals.sum()), np.count_nonzero(totals)])
 
     def distances(self, side: str, offset: float) -> Iterator[tuple[int, Array]]:
         """Weighted sums of (value - offset) and of its absolute value."""

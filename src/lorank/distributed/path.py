@@ -1,59 +1,113 @@
-"""A path of regularization weights, each fit starting from the last, that can be interrupted at any sweep."""
+"""What is chosen on the entries of a folder: fits one after the other, which can be interrupted at any sweep.
+
+lam alone, where numbers are given, goes from the largest down, each fit starting from the last. With "auto" a sample of
+the rows is searched in memory first, as `MatrixCompletion` does it; theta and biases are taken from there, lam and the
+rank are tuned from there on all entries (`WarmPath.run_on_more`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lorank import registry
 from lorank.distributed.problem import FolderProblem
+from lorank.estimators import choosing
+from lorank.estimators.parameters import Parameters
 from lorank.linalg import Factors
+from lorank.observations import Observations
 from lorank.solvers import Alternating, Callback, Checkpoint, Progress, Result, Stopping, solve
+from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.solvers.result import Status
+from lorank.tuning.held_out import parts_of, setting_of
+from lorank.tuning.path import PAYS, WarmPath
 from lorank.tuning.search import Candidate, Found, Judgement, Search
-from lorank.tuning.trial_log import TrialLog
-from lorank.tuning.trials import TrialStatus
+from lorank.tuning.setting import Setting, Space, noise_norm
+from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
+from lorank.tuning.trials import CANDIDATE, TrialStatus
 
-# A path that is not given goes down by this factor, at most so often.
-DOWN, STEPS = 2.0, 10
+# Entries of the sample.
+SAMPLE = 300_000
+
+Strategy = Callable[[Search], Fitted | None]
 
 
-def automatic_weights(problem: FolderProblem) -> Iterator[float]:
-    """From the spectral norm that independent entries of this spread would have, by halves.
+def search_sample(
+    asked: Parameters, sample: Observations, seed: int, checkpoint: Checkpoint | None, on_trial: OnTrial | None
+) -> tuple[Found, float]:
+    """What was found on a sample, and the norm of noise of variance 1 at the entries that it learnt from.
 
-    A matrix of independent entries of deviation s has about s (sqrt(row entries) + sqrt(column entries)) as its
-    largest singular value: a weight above it shrinks all that could be noise to zero.
+    It takes a quarter of the time that there is.
     """
-    m, n = problem.observations.shape
-    top = problem.spread(problem.mean) * (np.sqrt(problem.total / m) + np.sqrt(problem.total / n))
-    for step in range(STEPS):
-        yield float(top or 1.0) / DOWN**step
+    parts = parts_of(sample, seed)
+    seconds = None if asked.max_seconds is None else asked.max_seconds / 2  # of which a search takes half
+    own = None if checkpoint is None else replace(checkpoint, path=sample_file(checkpoint.path), load_shards=None)
+    _, found = choosing.tune(replace(asked, max_seconds=seconds), parts, seed, own, on_trial)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found, noise_norm(parts[0][0])
+
+
+def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, most: int) -> Strategy:
+    """On all entries, from what was found on a sample whose noise has a norm `ratio` times smaller.
+
+    A sample of sparse data may say that there is nothing but offsets where all of it says more: both are tried. `most`
+    is the largest rank that there is room for.
+    """
+    begin = found.best
+    if begin.parameters["rank"] == 0:
+        others = [trial for trial in found.trials if trial.parameters["rank"]]
+        begin = Fitted(min(others, key=lambda trial: trial.error)) if others else begin
+    space = Space.of(registry.find(asked.method), asked.lam, asked.rank, asked.theta, asked.biases)
+    space = replace(space, given={CANDIDATE: f"{begin.parameters[CANDIDATE]}{choosing.ALL_ROWS}"})
+
+    def strategy(search: Search) -> Fitted:
+        path = WarmPath(space, everything, search)
+        path.most = most
+        fit = path.run_on_more(begin, ratio)
+        if not space.offsets or fit.parameters["rank"] == 0:
+            return fit
+        alone = search.attempt({**fit.parameters, "rank": 0, "biases": True})
+        return alone if fit.error > (1 - PAYS) * alone.error else fit
+
+    return strategy
+
+
+def downward(weights: Sequence[float], setting: Setting) -> Strategy:
+    """From the first weight on, each fit from the last one's factors."""
+
+    def strategy(search: Search) -> None:
+        start: tuple[Factors, ...] = ()
+        for weight in weights:
+            fit = search.attempt({**setting.facts(), "lam": weight}, start)
+            start = fit.starts
+            del fit  # the log saves the factors of all fits that are referred to
+
+    return strategy
 
 
 def fit_path(
-    problem: Callable[[float], FolderProblem],
-    weights: Iterable[float],
-    until_worse: bool,
+    problem: Callable[[Setting], FolderProblem],
+    strategy: Strategy,
     stopping: Stopping,
     held_out: Any,
     callbacks: Sequence[Callback],
     checkpoint: Checkpoint | None,
     seed: int,
 ) -> Found:
-    """Fits from the first weight on, each from the last one's factors; the best on the held-out entries.
+    """All fits that a strategy asks for; the best on the held-out entries, without which it must ask for one.
 
-    With `until_worse` the path ends where the held-out error rises; without held-out entries it has one fit. Beside the
-    checkpoint of the fit that is running there is a file, .path, of those that are done, so that a path that was
+    Beside the checkpoint of the fit that is running there is a file of those that are done, so that a path that was
     interrupted neither repeats a fit nor changes a bit.
     """
     done = None
     if checkpoint is not None and held_out is not None:
-        done = replace(checkpoint, path=Path(f"{checkpoint.path}.path"), seconds=0.0)
+        done = replace(checkpoint, path=path_file(checkpoint.path), seconds=0.0)
     log = TrialLog(done)
-
     asked = _Callbacks(callbacks)
 
     def judge(candidate: Candidate) -> Judgement:
@@ -62,10 +116,12 @@ def fit_path(
             running = replace(checkpoint, fingerprint={**checkpoint.fingerprint, "step": len(log.trials)})
         if stopping.max_seconds is not None:
             limit = max(stopping.max_seconds - sum(trial.seconds for trial in log.trials), 0.0)
+        setting = setting_of(candidate.parameters)
+        stated, start = problem(setting), candidate.start[0] if candidate.start else None
         result = solve(
             Alternating(),
-            problem(candidate.parameters["lam"]),
-            start=candidate.start[0] if candidate.start else None,
+            stated,
+            start=stated.offsets_alone() if setting.rank == 0 else start,
             stopping=replace(stopping, max_seconds=limit),
             validation=held_out,
             callbacks=[asked] if callbacks else [],
@@ -82,21 +138,26 @@ def fit_path(
         return Judgement(_error(result), result)
 
     search = Search(judge, log)
-
-    def strategy() -> None:
-        start: tuple[Factors, ...] = ()
-        for weight in weights:
-            fit = search.attempt({"lam": weight}, start)
-            if held_out is None or (until_worse and fit is not search.best):
-                return
-            start = fit.starts
-            del fit  # the log saves the factors of all fits that are referred to
-
-    found = search.run(strategy)
+    found = search.run(lambda: strategy(search))
     if checkpoint is not None and done is not None and not found.interrupted:
-        done.remove()
-        checkpoint.remove()
+        for path in files_of(checkpoint.path):
+            remove_checkpoint(path)
     return found
+
+
+def files_of(checkpoint: str | Path) -> list[Path]:
+    """All files of the checkpoint at this path: of the fit that is running, those that are done, and the sample."""
+    return [Path(checkpoint), path_file(checkpoint), sample_file(checkpoint)]
+
+
+def path_file(checkpoint: str | Path) -> Path:
+    """Where fits that are done are kept."""
+    return Path(f"{checkpoint}.path")
+
+
+def sample_file(checkpoint: str | Path) -> Path:
+    """Where the trials on the sample are kept."""
+    return Path(f"{checkpoint}.sample")
 
 
 class _Callbacks:

@@ -75,6 +75,12 @@ class FolderProblem(Problem):
         return float(self.engine.run(ROWS, "totals")[0])
 
     @cached_property
+    def noise_norm(self) -> float:
+        """See `lorank.tuning.setting.noise_norm`."""
+        found = [self.engine.run(side, "totals") for side in SIDES]
+        return float(sum(np.sqrt(total / lines) for total, lines in found))
+
+    @cached_property
     def mean(self) -> float:
         return float(self.engine.run(ROWS, "distances", 0.0)[0]) / self.total
 

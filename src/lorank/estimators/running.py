@@ -99,10 +99,14 @@ def given(asked: Parameters, observations: Observations) -> Setting:
     setting, method = asked.setting, registry.find(asked.method)
     if not setting.biases or not method.tunes:
         return setting
+    return with_ridges(setting, observations, losses.find(asked.loss), threshold_of(method, setting))
+
+
+def threshold_of(method: registry.Method, setting: Setting) -> float | None:
+    """The largest singular value that the method's regularizer takes to zero, if it can say."""
     regularizer: Any = method.build_regularizer(setting.lam, **setting.of_method)
     regularizer = regularizer.spectral() if hasattr(regularizer, "spectral") else regularizer
-    threshold = regularizer.threshold(1.0) if hasattr(regularizer, "threshold") else None
-    return with_ridges(setting, observations, losses.find(asked.loss), threshold)
+    return regularizer.threshold(1.0) if hasattr(regularizer, "threshold") else None
 
 
 def build_solver(asked: Parameters) -> Solver:

@@ -20,7 +20,7 @@ AUTO = "auto"
 # Noise as a part of what offsets alone leave: biases with next to no ridge could take over what factors have for free.
 LEAST_NOISE = 1e-1
 
-__all__ = ["AUTO", "Setting", "Space", "noise_norm", "prepared", "with_ridges"]
+__all__ = ["AUTO", "Setting", "Space", "noise_by_threshold", "noise_norm", "prepared", "with_ridges"]
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,22 @@ def with_ridges(setting: Setting, observations: Observations, loss: Loss, thresh
     Offsets of scores x under a loss of curvature c have c times the ridge that least squares has: near its minimum the
     loss is c/2 (x - o)^2.
 
-    Offsets alone take all that is of low rank for noise. Where nobody has searched how much of it is noise, the
-    regularizer's threshold says it: one that takes off noise of the standard deviation s and no more is s times
-    `noise_norm`, so that the noise is no more than that.
+    With the regularizer's threshold, how much of what offsets leave is noise is told by that; see `noise_by_threshold`.
     """
     if not setting.biases:
         return replace(setting, ridges=None)
     found = empirical_bayes_offsets(prepared(observations, loss))
     rows, cols = found.ridges
-    if threshold is not None and found.s2 > 0:
-        variance = (threshold / loss.curvature / noise_norm(observations)) ** 2
-        setting = replace(setting, noise=float(np.clip(variance / found.s2, LEAST_NOISE, 1.0)))
+    if threshold is not None:
+        noise = noise_by_threshold(threshold / loss.curvature, noise_norm(observations), found.s2)
+        setting = replace(setting, noise=noise)
     return replace(setting, ridges=(loss.curvature * rows, loss.curvature * cols))
+
+
+def noise_by_threshold(threshold: float, norm: float, s2: float) -> float:
+    """Variance of the noise as a part of s2, what offsets alone leave, where nobody has searched it.
+
+    Offsets alone take all that is of low rank for noise. A regularizer's threshold that takes off noise of the standard
+    deviation s and no more is s times the noise's `norm`, so that the noise is no more than that.
+    """
+    return float(np.clip((threshold / norm) ** 2 / s2, LEAST_NOISE, 1.0)) if s2 > 0 else 1.0
