@@ -10,6 +10,9 @@ from typing import Any, Self
 
 from lorank.errors import printable
 
+# Characters of a cell that are shown in plain text.
+LONGEST = 200
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -71,7 +74,8 @@ class Table:
 
     def __str__(self) -> str:
         texts = [self.columns] + [[_text(value) for value in row.values()] for row in self.rows]
-        cells = [[printable(text) for text in line] for line in texts]
+        # One id of 10,000 characters would make every line as long.
+        cells = [[printable(text if len(text) <= LONGEST else text[:LONGEST] + "…") for text in line] for line in texts]
         widths = [max(len(line[at]) for line in cells) for at in range(len(self.columns))]
         numbers = self._numbers
         lines = [

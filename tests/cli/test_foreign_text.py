@@ -1,5 +1,7 @@
 """Ids, file names and model files come from others: no text of theirs reaches a terminal as anything but text."""
 
+import csv
+import io
 import json
 from dataclasses import replace
 
@@ -119,3 +121,19 @@ def test_a_fit_that_diverged_is_not_saved(tmp_path, monkeypatch, fails):
     said = fails("fit", "a.csv", "--rank", "1", "--lam", "0.1", "--biases", "no", "-o", "m.lorank")
     assert "diverged and is not saved" in said
     assert not (tmp_path / "m.lorank").exists()
+
+
+def test_line_ends_inside_ids_do_not_end_lines_of_csv_on_the_output(capsys):
+    """Python before 3.13 leaves a bare carriage return unquoted."""
+    names = ["a\rb", "c\nd", "e"]
+    with terminal._csv_on_output() as append:
+        append({"id": names, "score": [1.0, 2.0, 3.0]})
+        append({"id": ["f"], "score": [4.0]})
+    found = list(csv.reader(io.StringIO(capsys.readouterr().out, newline="")))
+    assert [line[0] for line in found] == ["id", *names, "f"]
+
+
+def test_a_very_long_id_does_not_make_every_line_long():
+    lines = str(Table([{"id": "x" * 10_000, "score": 1.0}, {"id": "y", "score": 2.0}])).splitlines()
+    assert max(map(len, lines)) < 250
+    assert "…" in lines[1]

@@ -178,6 +178,7 @@ def test_a_damaged_manifest(fitted, tmp_path, small):
         {"calibration": 3, "arrays": []},
         {"objects": {"loss": {"name": "x"}}},
         {"seen": [1]},
+        {"sigma": 1.5},
     ):
         (folder / "manifest.json").write_text(whole)
         rewritten(folder, **damage)

@@ -77,6 +77,16 @@ def test_what_is_wrong_is_named(tmp_path):
         parquet.open_parquet(path)
 
 
+def test_text_that_is_not_utf8_is_refused(tmp_path):
+    """Found by damaged files: a fit of a folder ended in Arrow's own exception."""
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
+    )
+    path = put(tmp_path, broken, pa.array([1]), pa.array([1.0]))
+    with pytest.raises(InputError, match="is damaged"):
+        list(parquet.batches(path, "row", "col", "value"))
+
+
 def test_a_folder_of_files(tmp_path):
     with pytest.raises(InputError, match="no Parquet file"):
         parquet.parquet_files(tmp_path)

@@ -169,6 +169,17 @@ def test_a_sheet_of_empty_cells_is_refused(tmp_path):
         read(tmp_path / "t.xlsx")
 
 
+def test_line_ends_inside_ids_stay_inside(tmp_path):
+    ids = ["a\rb", "a\nb", "c\r\n", "\r", " d"]
+    records = [{"user": name, "item": "x", "value": 1.0 + at} for at, name in enumerate(ids)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert sorted(read(tmp_path / "t.jsonl")[0].row_ids.values.tolist()) == sorted(ids)
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records * 2)))
+    with pytest.raises(InputError, match="more than once") as refused:
+        read(tmp_path / "t.jsonl")
+    assert len(str(refused.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("name", ["t.jsonl", "t.csv"])
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_held(tmp_path, name, monkeypatch):
     (tmp_path / name).write_text('{"a": 1, "b": 2, "c": 3}\n' * 1000)

@@ -122,15 +122,16 @@ def _aligned_on_output() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 def _csv_on_output() -> Iterator[Callable[[Mapping[str, Any]], None]]:
     import csv
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     started = False
 
     def append(columns: Mapping[str, Any]) -> None:
         nonlocal started
-        if not started:
-            writer.writerow(columns)
+        rows = [*([] if started else [tuple(columns)]), *zip(*(plain(column) for column in columns.values()))]
         started = True
-        writer.writerows(zip(*(plain(column) for column in columns.values())))
+        # Python before 3.13 leaves a text with "\r" bare, which others would read as the end of a line.
+        returns = any("\r" in cell for row in rows for cell in row if isinstance(cell, str))
+        quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+        csv.writer(sys.stdout, lineterminator="\n", quoting=quoting).writerows(rows)
 
     yield append
 

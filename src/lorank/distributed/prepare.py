@@ -27,7 +27,7 @@ from lorank.distributed.ids import Positions, Tally, id_file, write_table
 from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids
 from lorank.distributed.parts import Part, PartFile
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS
-from lorank.errors import InputError
+from lorank.errors import InputError, printable
 from lorank.files import replacing
 from lorank.observations import Lines
 from lorank.observations.checks import check_lines
@@ -231,7 +231,8 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
         at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1
         pair = (int(indices[twice]), at) if side == COLS else (at, int(indices[twice]))
         names = [plan.ids[which].id_of(at) for which, at in zip((ROWS, COLS), pair)]
-        raise InputError(f"The entry ({names[0]}, {names[1]}) is given more than once; keep one value for each pair.")
+        pair = printable(f"({names[0]}, {names[1]})")
+        raise InputError(f"The entry {pair} is given more than once; keep one value for each pair.")
     lines = Lines(pointers, indices, values)
     check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
     return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines, width)

@@ -218,7 +218,7 @@ def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
         row_ids=ids[0],
         col_ids=ids[1],
         observations=seen,
-        sigma=None if manifest["sigma"] is None else np.array(manifest["sigma"], float),
+        sigma=None if manifest["sigma"] is None else np.array([float(value) for value in manifest["sigma"]]),
         **fields_of(manifest, arrays, (len(left), len(right))),
     )
 

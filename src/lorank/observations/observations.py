@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lorank import kernels
-from lorank.errors import DuplicateError, InputError
+from lorank.errors import DuplicateError, InputError, printable
 from lorank.observations import checks
 from lorank.observations.dataframes import read_columns, read_wide
 from lorank.observations.identifiers import Identifiers
@@ -103,7 +103,9 @@ class Observations:
         if twice >= 0:
             pair = int(np.searchsorted(by_row.pointers, twice, side="right")) - 1, int(by_row.indices[twice])
             row, col = (at if own is None else own.values[at] for at, own in zip(pair, ids))
-            raise DuplicateError(f"The entry ({row}, {col}) is given more than once; keep one value for each pair.")
+            raise DuplicateError(
+                f"The entry {printable(f'({row}, {col})')} is given more than once; keep one value for each pair."
+            )
         return cls(shape, by_row, *ids)
 
     @classmethod

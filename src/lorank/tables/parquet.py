@@ -105,6 +105,7 @@ def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column.validate(full=True)  # text that is UTF-8, and within a dictionary places that it has
     if column.null_count:
         where = line + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"Line {where + 1} of {path} has no id in column {name!r}; give one or drop the line.")

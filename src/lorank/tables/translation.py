@@ -81,7 +81,7 @@ def translated(path: Path, habits: Habits, delimiter: str | None = None, sheet: 
         if tabular:
             rows = _excel(path, sheet) if kind in EXCEL else _json(path)
             with copy.open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows(rows)
+                csv.writer(file).writerows(rows)  # ends lines by "\r\n", and so puts either into quotes
         else:
             copy.write_text(_plain_text(path, habits, delimiter), encoding="utf-8", newline="")
         try:
@@ -106,7 +106,7 @@ def _plain_text(path: Path, habits: Habits, delimiter: str | None) -> str:
     if len(between) > 1:
         raise InputError(f"--na and --decimal are for a delimiter of one character; {path} has {between!r}.")
     out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter=between, lineterminator="\n")
+    writer = csv.writer(out, delimiter=between)
     missing = set(habits.na)
     for fields in csv.reader(io.StringIO(text, newline=""), delimiter=between):
         writer.writerow([_plain(field, habits.decimal, missing) for field in fields])
