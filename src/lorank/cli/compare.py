@@ -36,8 +36,8 @@ from lorank.progress import ProgressBar
 def compare(
     table: TableArgument,
     methods: Annotated[
-        str, typer.Option(help="Names separated by commas, or all.")
-    ] = "nnfn,factored-nuclear,nuclear,mf,bpmf",
+        str, typer.Option(help="Names separated by commas, or all; auto is what `lorank fit` chooses by itself.")
+    ] = "auto,offsets,nnfn,factored-nuclear,nuclear,mf,bpmf",
     goal: GoalOption = "auto",
     metric: Annotated[str, typer.Option(help="For --goal ranking: the measure of lists.")] = "ndcg@10",
     assignments: SetOption = None,

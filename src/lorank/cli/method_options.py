@@ -31,19 +31,25 @@ def method_of(name: str, assignments: list[str] | None) -> Any:
     return _having(_find(name, "--method"), _assigned(assignments))
 
 
-def methods_of(names: str, assignments: list[str] | None) -> list[Method]:
-    """The methods of these names, each with what --set gives those that have such a parameter."""
+def methods_of(names: str, assignments: list[str] | None) -> list[Method | str]:
+    """The methods of these names, each with what --set gives those that have such a parameter.
+
+    "auto" and "offsets" are words of `lorank.compare`, and stay as they are.
+    """
     from lorank import registry
+    from lorank.estimators.comparison import AUTO, OFFSETS
 
     values = _assigned(assignments)
     wanted = registry.CATALOGUE if names == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    found = [_find(name, "--methods") for name in wanted]
+    words = [name for name in wanted if name in (AUTO, OFFSETS)]
+    found = [_find(name, "--methods") for name in wanted if name not in words]
     known = dict.fromkeys(parameter.name for method in found for parameter in method.declared)
     for name in values:
         if name not in known:
             there = ", ".join(known) or "none"
             raise typer.BadParameter(f"no method here has a parameter {name}; there are {there}.", param_hint="--set")
-    return [_having(method, {n: value for n, value in values.items() if n in method.parameters}) for method in found]
+    own = [{n: value for n, value in values.items() if n in method.parameters} for method in found]
+    return [*words, *map(_having, found, own)]
 
 
 def _find(name: str, option: str) -> Method:
