@@ -37,6 +37,17 @@ def test_what_fails_or_is_late_is_a_row_with_the_reason(small_problem):
     assert late["reason"] == ["out of time after 1 of 32 trials"]
 
 
+def test_what_is_chosen_by_itself_is_a_row_of_its_own(small_problem):
+    table = lorank.compare(small_problem.train, ["auto", "offsets"], seed=0)
+    assert table["method"] == ["auto", "offsets"]
+    assert table["parameters"][0]["method"] == "nnfn"
+    assert table["trials"][0] > 1
+    rest, tested = small_problem.train.split(0.2, 0)
+    train, checked = rest.split(0.25, 0)
+    alone = lorank.MatrixCompletion(random_state=0, max_seconds=60.0).fit(train, validation=checked)
+    assert table["error"][0] == -alone.score(tested)
+
+
 def test_offsets_alone_are_a_row_of_their_own(small_problem):
     """Rank 5 and no offsets: everything is better than they are, and their error is that of the values themselves."""
     table = lorank.compare(small_problem.train, ["offsets", "nnfn"], ranks=(5,), trials=6, seed=0)

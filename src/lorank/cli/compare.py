@@ -33,7 +33,8 @@ from lorank.cli.options import (
 from lorank.cli.terminal import answering, say
 from lorank.progress import ProgressBar
 
-METHODS, LISTS = "nnfn,factored-nuclear,nuclear,mf,bpmf", "nnfn,most popular,item-item,ease"
+METHODS = "auto,offsets,nnfn,factored-nuclear,nuclear,mf,bpmf"
+LISTS = "nnfn,most popular,item-item,ease"
 
 
 def compare(
@@ -41,7 +42,8 @@ def compare(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names separated by commas, or all; for lists also most popular, item-item and ease.",
+            help="Names separated by commas, or all; auto is what lorank fit chooses by itself; for lists also "
+            "most popular, item-item and ease.",
             show_default=f"{METHODS}; for lists {LISTS}",
         ),
     ] = None,

@@ -32,13 +32,18 @@ def method_of(name: str, assignments: list[str] | None) -> Any:
 
 
 def methods_of(names: str, assignments: list[str] | None) -> list[Method | str]:
-    """The methods of these names, each with what --set gives those that have such a parameter; baselines by name."""
+    """The methods of these names, each with what --set gives those that have such a parameter.
+
+    "auto", "offsets" and baselines of lists are words of `lorank.compare`, and stay as they are.
+    """
     from lorank import registry
+    from lorank.estimators.comparison import AUTO, OFFSETS
     from lorank.estimators.list_baselines import BASELINES
 
     values = _assigned(assignments)
     wanted = registry.CATALOGUE if names == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    found = [name if name in BASELINES else _find(name, "--methods") for name in wanted]
+    words = (AUTO, OFFSETS, *BASELINES)
+    found = [name if name in words else _find(name, "--methods") for name in wanted]
     known = dict.fromkeys(p.name for method in found if not isinstance(method, str) for p in method.declared)
     for name in values:
         if name not in known:

@@ -25,8 +25,8 @@ from lorank.tuning.path import lam_max
 from lorank.tuning.search import FAILURES, Found
 from lorank.tuning.trial_log import OnTrial
 
-# The name of the row that is fitted without factors.
-OFFSETS = "offsets"
+# Rows that are no methods: one without factors, and one that chooses everything by itself.
+OFFSETS, AUTO = "offsets", "auto"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def compare(
     X : anything that MatrixCompletion.fit takes
     methods : names, methods, regularizers or their classes, as for MatrixCompletion
         The whole catalogue by default, and "offsets": a mean and offsets of rows and columns alone, which whatever else
-        is fitted should be better than. The sampler ("bpmf") has a fit for each rank, since it tunes nothing else.
+        is fitted should be better than. "auto" is `MatrixCompletion()`, with a search of its own. The sampler ("bpmf")
+        has a fit for each rank, since it tunes nothing else.
         What a regularizer has as its own is kept, and lam and rank are searched; for a name or a class, the other
         parameters are searched as well.
     ranks : ranks to try, where they fit the matrix
@@ -123,8 +124,8 @@ def compare(
     if lists:
         raise InputError(f"{lists[0]!r} makes lists and predicts no values: give goal='ranking' too, or leave it out.")
     named = [OFFSETS, *registry.CATALOGUE] if methods is None else list(methods)
-    baseline = any(isinstance(method, str) and method == OFFSETS for method in named)
-    chosen = [registry.find(method) for method in named if not (isinstance(method, str) and method == OFFSETS)]
+    words = [method for method in named if isinstance(method, str) and method in (OFFSETS, AUTO)]
+    chosen = [registry.find(method) for method in named if not (isinstance(method, str) and method in words)]
     rest, tested = observe(X).split(test, seed)
     parts = rest.split(validation / (1 - test), seed)
     usable = [rank for rank in ranks if rank <= min(rest.shape)]
@@ -134,7 +135,10 @@ def compare(
     common |= {"row_side": row_side, "col_side": col_side, "features": features}
     # A method without a weight has a fit for each rank.
     expected = [trials if method.tunes else len(usable) for method in chosen]
-    rows = [offsets_row(*parts, tested)] if baseline else []
+    rows = [offsets_row(*parts, tested)] if OFFSETS in words else []
+    if AUTO in words:
+        known = {"row_side": row_side, "col_side": col_side, "n_jobs": n_jobs, "random_state": seed}
+        rows.append(auto_row(*parts, tested, MatrixCompletion(**known, max_seconds=budget)))
     for index, method in enumerate(chosen):
         tell = None if on_trial is None else partial(_tell, on_trial, sum(expected[:index]), sum(expected))
         rows.append(row_of(method, *parts, tested, usable, trials, budget, common, tell))
@@ -151,6 +155,18 @@ def offsets_row(train: Observations, checked: Observations, tested: Observations
     )
     row: dict[str, Any] = {"method": OFFSETS, "error": error, "validation": checked_error, "rank": 0}
     return row | {"seconds": seconds, "search": seconds, "trials": 1, "parameters": {}, "reason": ""}
+
+
+def auto_row(
+    train: Observations, checked: Observations, tested: Observations, model: MatrixCompletion
+) -> dict[str, Any]:
+    """The row of a model that chooses everything by itself, on the validation part like all others."""
+    started = time.perf_counter()
+    model.fit(train, validation=checked)
+    row: dict[str, Any] = {"method": AUTO, "error": -model.score(tested), "validation": -model.score(checked)}
+    chosen = {"method": str(model.model_.params["method"]), "setting": str(model.setting_)}
+    row |= {"rank": model.rank_, "seconds": model.result_.seconds, "search": time.perf_counter() - started}
+    return row | {"trials": len(model.tuning_), "parameters": chosen, "reason": ""}
 
 
 def _tell(on_trial: OnTrial, before: int, expected: int, done: int) -> None:
