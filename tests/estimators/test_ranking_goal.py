@@ -187,3 +187,26 @@ def test_a_sampler_that_is_asked_for_fits_equal_values_as_they_are():
     X = np.where(rng.random((12, 10)) < 0.3, np.nan, 3.0)
     model = MatrixCompletion(method="bpmf", random_state=0).fit(X)
     np.testing.assert_allclose(model.complete(), 3.0, atol=0.05)
+
+
+def test_a_fit_has_the_sweeps_of_the_trials_that_chose_it(clicks):
+    from lorank.tuning.ranking import SWEEPS
+
+    given = {"rank": 6, "lam": 0.5, "theta": 0.0, "unobserved_weight": 0.2, "frequency_power": 1.0, "random_state": 0}
+    assert MatrixCompletion(**given, goal="ranking").fit(clicks[0]).result_.n_iter <= SWEEPS
+    with warnings.catch_warnings(action="ignore"):
+        further = MatrixCompletion(**given, goal="ranking", tol=0.0, max_iter=SWEEPS + 5).fit(clicks[0])
+    assert further.result_.n_iter == SWEEPS + 5
+
+
+def test_what_seems_better_by_chance_is_not_taken():
+    from types import SimpleNamespace
+
+    from lorank.tuning.ranking import clearly_better
+
+    rng = np.random.default_rng(0)
+    losses = rng.random(400)
+    noisy, clear = losses + rng.normal(-0.005, 0.2, 400), losses + rng.normal(-0.05, 0.2, 400)
+    assert not clearly_better(SimpleNamespace(losses=noisy), SimpleNamespace(losses=losses))
+    assert clearly_better(SimpleNamespace(losses=clear), SimpleNamespace(losses=losses))
+    assert not clearly_better(SimpleNamespace(losses=losses), SimpleNamespace(losses=losses))

@@ -15,7 +15,7 @@ from lorank.errors import InputError
 from lorank.estimators import choosing, ranking_goal, running
 from lorank.estimators.answering import ModelEstimator
 from lorank.estimators.memory import check_fit_memory
-from lorank.estimators.parameters import OWN, SIDES, Parameters
+from lorank.estimators.parameters import DEFAULT_MAX_ITER, DEFAULT_TOL, OWN, SIDES, Parameters
 from lorank.estimators.several import solve_all
 from lorank.estimators.sides import bind_sides
 from lorank.models import Model, Setting
@@ -72,7 +72,8 @@ class MatrixCompletion(ModelEstimator):
         the cost. It has n_fits times the rank, and takes in nothing new by `fold_in` or `partial_fit`. For "bpmf"
         they are chains, drawn side by side on the threads that there are, and the message says whether they agree.
     tol : float
-        Converged when the objective changes by less than this part of itself.
+        Converged when the objective changes by less than this part of itself. With goal="ranking" a fit has as many
+        sweeps as the trials that chose, unless tol or max_iter are given.
     max_iter, max_seconds
         Limits; reaching one gives a ConvergenceWarning. The seconds are for all of it, of which a search takes half.
     random_state : int, RandomState or None
@@ -151,8 +152,8 @@ class MatrixCompletion(ModelEstimator):
         solver: Any = "auto",
         biases: bool | str = "auto",
         n_fits: int = 1,
-        tol: float = 1e-4,
-        max_iter: int = 500,
+        tol: float = DEFAULT_TOL,
+        max_iter: int = DEFAULT_MAX_ITER,
         max_seconds: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -17,6 +17,7 @@ from lorank.tuning.setting import AUTO, Setting
 
 # What is taken where lam is given, so that nothing is searched, and nothing else is said.
 DEFAULT_METHOD, DEFAULT_RANK, SQUARED = "nnfn", 10, "squared"
+DEFAULT_TOL, DEFAULT_MAX_ITER = 1e-4, 500
 # The same for what tells one kind of model from another, which a search may choose among.
 SIDES = ("row_side", "col_side")
 # The weight of a graph where nothing is searched.

@@ -17,7 +17,7 @@ import numpy as np
 from lorank import losses, registry
 from lorank.errors import InputError
 from lorank.estimators import running
-from lorank.estimators.parameters import DEFAULT_METHOD, Parameters
+from lorank.estimators.parameters import DEFAULT_MAX_ITER, DEFAULT_METHOD, DEFAULT_TOL, Parameters
 from lorank.linalg import Factors
 from lorank.linalg.blas import one_blas_thread
 from lorank.losses import SQUARED
@@ -106,8 +106,10 @@ def fit(
     with one_blas_thread():
         found = tune_ranking(_space(asked), problem, solver, train, held_out, seed, k, metric, seconds, on_trial)
     setting = running.for_data(asked, observations, setting_of_ranking(found.parameters, everything))
+    # What was judged is what is fitted, unless somebody says how far to go.
+    ends = [long_enough] if (asked.tol, asked.max_iter) == (DEFAULT_TOL, DEFAULT_MAX_ITER) else []
     fits = [
-        running.solve(asked, observations, setting, None, None, [*callbacks, long_enough], seed=seed + more)
+        running.solve(asked, observations, setting, None, None, [*callbacks, *ends], seed=seed + more)
         for more in range(asked.n_fits)
     ]
     result = running.averaged(fits)

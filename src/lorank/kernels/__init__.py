@@ -6,6 +6,7 @@ lines: a line is a row of the row-major copy of the data, or a column of the col
 one kernel called twice. Lines are independent: the same bits come out for any number of threads.
 """
 
+from lorank.kernels.best import keep_best
 from lorank.kernels.checksum import checksum
 from lorank.kernels.compression import (
     compress,
@@ -61,6 +62,7 @@ __all__ = [
     "gram_lines",
     "grow_trees",
     "improve_lines",
+    "keep_best",
     "krige_lines",
     "level_probabilities",
     "line_sums",

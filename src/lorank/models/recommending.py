@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.kernels import Workers, keep_best
 from lorank.models.contents import Contents, contents_of
 from lorank.models.filters import CANDIDATES, LEAST_CANDIDATES, Filters, diverse
 from lorank.results_table import Table
@@ -17,6 +18,8 @@ from lorank.types import Array
 # so many seen entries: 32 MB each in float64.
 TILE, BLOCK, SEEN_AT_ONCE = 1 << 14, 1 << 22, 1 << 22
 NO_FILTERS = Filters()
+# Lists up to this length are kept in order while columns go by.
+SHORT = 100
 
 
 class _Lists(NamedTuple):
@@ -228,13 +231,13 @@ def similar(model: Any, *, col: Any = None, row: Any = None, n: int = 10, but_no
     length = np.linalg.norm(own)
     if length == 0:
         raise InputError("What is asked for and what is not wanted are alike: nothing is left to look for.")
-    best = _none(1, factors.dtype)
     n = min(n, contents.shape[axis] - np.unique(asked).size)
+    best = _none(1, n, factors.dtype)
     for start in range(0, contents.shape[axis] if n else 0, TILE):
         tile = factors.left[start : start + TILE][:, :k]
         cosine = tile @ own / np.maximum(np.linalg.norm(tile, axis=1) * length, np.finfo(factors.dtype).tiny)
         cosine[asked[(asked >= start) & (asked < start + TILE)] - start] = -np.inf
-        best = _better(best, cosine[None, :], start, n)
+        best = _better(best, cosine[None, :], start)
     return contents.names(best[1][0], axis), best[0][0]
 
 
@@ -252,7 +255,7 @@ def _best(
     if taken is not None and columns > TILE:
         order = np.argsort(taken[1], kind="stable")
         taken = taken[0][order], taken[1][order]
-    best = _none(block.size, factors.dtype)
+    best, workers = _none(block.size, n, factors.dtype), Workers(model.n_jobs)
     for start in range(0, columns, TILE):
         scores = left @ factors.right[start : start + TILE][:, :width].T
         if taken is not None:
@@ -261,26 +264,30 @@ def _best(
                 span = slice(*np.searchsorted(taken[1], (start, start + TILE)).tolist())
             scores[taken[0][span], taken[1][span] - start] = -np.inf
         filters.apply(scores, block, start)
-        best = _better(best, scores, start, n)
+        best = _better(best, scores, start, workers)
+    workers.close()
     return best[0] + np.reshape(rest, (-1, 1)), best[1]
 
 
-def _none(rows: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    return np.empty((rows, 0), dtype), np.empty((rows, 0), np.int64)
+def _none(rows: int, n: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """No columns yet: n places for each row."""
+    return np.full((rows, n), -np.inf, dtype), np.zeros((rows, n), np.int64)
 
 
-def _better(best: tuple[Array, Array], tile: Array, base: int, n: int) -> tuple[Array, Array]:
+def _better(best: tuple[Array, Array], tile: Array, base: int, workers: Workers | None = None) -> tuple[Array, Array]:
     """The n best of each row, descending, of those so far and of a further tile, whose columns begin at `base`.
 
     Earlier columns come first, so that they win ties.
     """
+    n = best[0].shape[1]
+    if n <= SHORT:
+        (workers or Workers(1)).run_evenly(keep_best, len(tile), tile, base, *best, work_per_line=2 * tile.shape[1])
+        return best
     last = tile.shape[1] - min(n, tile.shape[1])
     lines = np.arange(len(tile))[:, None]
     places = tile.argpartition(last, axis=1)[:, last:]
     places.sort(axis=1)
-    scores = tile[lines, places]
-    if base:
-        scores, places = np.hstack([best[0], scores]), np.hstack([best[1], places + base])
+    scores, places = np.hstack([best[0], tile[lines, places]]), np.hstack([best[1], places + base])
     order = (-scores).argsort(axis=1, kind="stable")[:, :n]
     return scores[lines, order], places[lines, order]
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.kernels import keep_best
 from lorank.linalg import Factors
 from lorank.models.list_metrics import METRICS
 from lorank.models.preferences import Grades, is_constant
@@ -161,11 +162,9 @@ def lists_of(scores_of_rows: Callable[[Array], Array], seen: Observations, rows:
         pointers = seen.by_row.pointers
         for i, row in enumerate(block):
             scores[i, seen.by_row.indices[pointers[row] : pointers[row + 1]]] = -np.inf
-        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        found = np.take_along_axis(scores, best, 1)
-        order = np.argsort(-found, axis=1, kind="stable")
-        ranked = np.where(np.isfinite(found), best, -1)
-        lists[start : start + size] = np.take_along_axis(ranked, order, 1)
+        best, places = np.full((len(block), k), -np.inf, scores.dtype), np.zeros((len(block), k), np.int64)
+        keep_best(scores, 0, best, places, 0, len(block))
+        lists[start : start + size] = np.where(np.isfinite(best), places, -1)
     return lists
 
 
