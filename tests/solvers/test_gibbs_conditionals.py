@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from lorank.kernels import draw_mean, wishart
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.side_information import Features
 from lorank.solvers.gibbs.chain import Sampler, Side, first_chain
-from lorank.solvers.gibbs.hyper import NU, Hyper, Prior, draw_lb, draw_mean, wishart
+from lorank.solvers.gibbs.hyper import NU, Hyper, Prior, draw_lb
 from lorank.solvers.gibbs.noise import LEAST, MIDDLE, WIDTH, draw_weights, slice_sample
 
 

@@ -31,8 +31,9 @@ from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.priors import draw_mean, draw_nu, draw_prior, wishart
 from lorank.kernels.probit import probit_terms
-from lorank.kernels.sampling import draw_lines, spread_pairs, weights_likelihood
+from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
 from lorank.kernels.trees import ask_trees, grow_trees
 
@@ -52,6 +53,9 @@ __all__ = [
     "deal",
     "draw_latent",
     "draw_lines",
+    "draw_mean",
+    "draw_nu",
+    "draw_prior",
     "first_duplicate",
     "first_wrong_line",
     "gradient_both",
@@ -70,5 +74,5 @@ __all__ = [
     "spread_pairs",
     "transpose",
     "unlocked",
-    "weights_likelihood",
+    "wishart",
 ]

@@ -32,12 +32,9 @@ def draw_weights(loss: Array, counts: Array, alpha: float, nu: float, rng: np.ra
     half, energy = counts / 2, alpha * loss
     levels, times = np.unique(half, return_counts=True)  # few distinct counts: few gamma functions
 
-    def density(t: float) -> float:
-        h = (LEAST + np.exp(t)) / 2
-        return float(kernels.weights_likelihood(h, levels, times, half, energy)) - ((t - MIDDLE) / WIDTH) ** 2 / 2
-
     start = np.log(max(nu - LEAST, ABOVE))
-    nu = LEAST + max(float(np.exp(slice_sample(start, density, rng))), ABOVE)
+    t = kernels.draw_nu(start, LEAST, MIDDLE, WIDTH, levels, times, half, energy, rng)
+    nu = LEAST + max(float(np.exp(t)), ABOVE)
     return rng.gamma(nu / 2 + half) / (nu / 2 + energy), nu
 
 
