@@ -157,6 +157,6 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
 
 def test_noise_next_to_its_bound_is_drawn():
     """nu that was rounded to its least value: the draw ends, and is finite."""
-    weights, nu = draw_weights(np.full(50, 3.0), np.full(50, 4.0), 1.0, LEAST, np.random.default_rng(0))
+    weights, nu = draw_weights(np.full(50, 3.0), np.full(50, 4), 1.0, LEAST, np.random.default_rng(0))
     assert nu > LEAST
     assert np.isfinite(weights).all()

@@ -26,7 +26,7 @@ from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
 # Sweeps at most where the sampler was not asked for, and sweeps or iterations of a method that was.
-SWEEPS, ITERATIONS = 60, 500
+SWEEPS, ITERATIONS = 50, 500
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -63,7 +63,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
     max_iter : int, optional
-        Sweeps or iterations at most; None for 60 sweeps where method is "auto", and 500 of a method that is named:
+        Sweeps or iterations at most; None for 50 sweeps where method is "auto", and 500 of a method that is named:
         expectations need few draws, and `draws` that are all but independent need many.
     tol, random_state, n_jobs
         As for MatrixCompletion.

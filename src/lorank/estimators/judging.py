@@ -19,7 +19,7 @@ from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
 # Sweeps of a sampler that is only compared with others, and iterations of other methods.
-TRIAL_SWEEPS, TRIAL_ITERATIONS = 20, 50
+TRIAL_SWEEPS, TRIAL_ITERATIONS = 16, 50
 # Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
 FOLDS = ((1_000, 5), (100_000, 3))
 # Column means are taken if a model is worse than them by this part of their error. In doubt it is not: what is missing

@@ -31,7 +31,7 @@ from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
-from lorank.kernels.priors import draw_mean, draw_nu, draw_prior, wishart
+from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, wishart
 from lorank.kernels.probit import probit_terms
 from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
@@ -54,8 +54,8 @@ __all__ = [
     "draw_latent",
     "draw_lines",
     "draw_mean",
-    "draw_nu",
     "draw_prior",
+    "draw_weights",
     "first_duplicate",
     "first_wrong_line",
     "gradient_both",

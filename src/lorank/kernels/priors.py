@@ -63,33 +63,38 @@ def draw_prior(second, total, weight, dof, Lambda, inverse_a, A, free, nu, rng):
 
 
 @kernel
-def _weights_density(t, least, middle, width, levels, times, half, energy):
+def _weights_density(t, least, middle, width, times, energy, counts):
     """log density of t = log(nu - least): the likelihood of nu/2 = h with the weights integrated out, and the prior of
-    nu; `levels` are the values that half has, and `times` how often it has them."""
+    nu; times[n] is how many lines have n entries."""
     h = (least + math.exp(t)) / 2
-    value = half.size * (h * math.log(h) - math.lgamma(h)) - ((t - middle) / width) ** 2 / 2
-    for a in range(levels.size):
-        value += times[a] * math.lgamma(h + levels[a])
-    for i in range(half.size):
-        value -= (h + half[i]) * math.log(h + energy[i])
+    value = energy.size * (h * math.log(h) - math.lgamma(h)) - ((t - middle) / width) ** 2 / 2
+    for n in range(times.size):
+        if times[n] > 0:
+            value += times[n] * math.lgamma(h + n / 2)
+    for i in range(energy.size):
+        value -= (h + counts[i] / 2) * math.log(h + energy[i])
     return value
 
 
 @kernel
-def draw_nu(t, least, middle, width, levels, times, half, energy, rng):
-    """One draw of t = log(nu - least) by Neal's slice, stepping out."""
-    level = _weights_density(t, least, middle, width, levels, times, half, energy) + math.log(rng.random())
+def draw_weights(loss, counts, alpha, t, least, middle, width, rng, out):
+    """A new t = log(nu - least) by Neal's slice, stepping out, and out = weights ~ Gamma(nu/2 + n/2, rate nu/2 + e);
+    counts (lines,) are whole numbers n, and e = alpha loss."""
+    energy, times = alpha * loss, np.zeros(counts.max() + 1, np.int64)
+    for i in range(counts.size):
+        times[counts[i]] += 1
+    level = _weights_density(t, least, middle, width, times, energy, counts) + math.log(rng.random())
     low = t - rng.random()
     high = low + 1
-    while _weights_density(low, least, middle, width, levels, times, half, energy) > level:
+    while _weights_density(low, least, middle, width, times, energy, counts) > level:
         low -= 1
-    while _weights_density(high, least, middle, width, levels, times, half, energy) > level:
+    while _weights_density(high, least, middle, width, times, energy, counts) > level:
         high += 1
-    while True:
+    new = low + rng.random() * (high - low)
+    while not _weights_density(new, least, middle, width, times, energy, counts) > level:
+        low, high = (new, high) if new < t else (low, new)
         new = low + rng.random() * (high - low)
-        if _weights_density(new, least, middle, width, levels, times, half, energy) > level:
-            return new
-        if new < t:
-            low = new
-        else:
-            high = new
+    h = (least + math.exp(new)) / 2
+    for i in range(counts.size):
+        out[i] = rng.standard_gamma(h + counts[i] / 2) / (h + energy[i])
+    return new
