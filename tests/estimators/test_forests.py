@@ -1,11 +1,13 @@
 """Trees that add to low rank what it leaves over."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lorank import LowRankImputer
-from lorank.estimators.coding import Coding
-from lorank.estimators.forests import without_itself
+from lorank.estimators.conditional import column_moments, conditional, without_itself
+from lorank.estimators.forests import grow
+from lorank.kernels import Workers
 
 
 def holed(whole, share=0.2, seed=1):
@@ -49,29 +51,84 @@ def test_trees_do_little_harm_where_low_rank_is_right():
 
 def test_draws_and_intervals_follow_the_trees(steps):
     holes, whole = steps
-    imputer = LowRankImputer(method="bpmf", rank=4, scale="standard").fit(holes)
+    imputer = LowRankImputer(method="bpmf", rank=4, scale="standard", max_iter=80).fit(holes)
     gaps = np.isnan(holes)
     drawn, filled = np.mean(imputer.draws(20), axis=0), imputer.transform(holes)
-    plain = LowRankImputer(method="bpmf", rank=4, scale="standard", trees=False).fit_transform(holes)
+    plain = LowRankImputer(method="bpmf", rank=4, scale="standard", trees=False, max_iter=80).fit_transform(holes)
     assert error(drawn, holes, filled) < 0.5 * error(plain, holes, filled) + 0.1
     spread = imputer.spread()
     assert 0.84 < np.mean(((spread.lower <= whole) & (whole <= spread.upper))[gaps]) < 0.97
 
 
-def test_expected_without_itself_by_brute_force(steps):
-    """Each observed code taken out, and predicted from the others of its row by the normal distribution."""
+def test_moments_of_the_columns_are_those_of_the_draws(steps):
     holes, _ = steps
-    imputer = LowRankImputer(method="bpmf", rank=3, scale="standard", trees=False).fit(holes)
-    codes = Coding(imputer._columns, holes, "standard").encode(holes)[:20]
+    imputer = LowRankImputer(method="bpmf", rank=3, scale="standard", trees=False, max_iter=60).fit(holes)
     posterior = imputer.model_.model_.posterior
-    mu, S = 0.0, 0.0
+    mean, covariance = 0.0, 0.0
     for s in range(posterior.draws):
         factors, rows, cols = posterior.draw(s)
         X = factors.dense().astype(float)
-        mu, S = mu + X.mean(axis=0), S + np.cov(X.T, bias=True) + np.diag(rows.mean() * cols)
-    mu, S = mu / posterior.draws, S / posterior.draws
-    found = without_itself(posterior, codes)
-    for i, j in zip(*np.nonzero(~np.isnan(codes))):
-        o = np.setdiff1d(np.flatnonzero(~np.isnan(codes[i])), j)
-        expected = mu[j] + S[j, o] @ np.linalg.solve(S[np.ix_(o, o)], codes[i, o] - mu[o])
-        assert found[i, j] == pytest.approx(expected, abs=1e-8)
+        mean, covariance = (
+            mean + X.mean(axis=0),
+            covariance + np.cov(X.T, bias=True) + np.diag(cols / np.mean(1 / rows)),
+        )
+    mu, S = column_moments(posterior)
+    np.testing.assert_allclose(mu, mean / posterior.draws, atol=1e-5)
+    np.testing.assert_allclose(S, covariance / posterior.draws, rtol=1e-4, atol=1e-5)
+
+
+def test_expected_given_other_cells_by_brute_force():
+    """Each cell taken out, and predicted from the others of its row by the normal distribution."""
+    rng = np.random.default_rng(0)
+    owners, mu = np.array([0, 1, 1, 2, 3]), rng.standard_normal(5)
+    A = rng.standard_normal((5, 5))
+    S, cells = A @ A.T + np.eye(5), rng.random((30, 4)) < 0.3
+    codes = np.where(cells[:, owners], np.nan, rng.standard_normal((30, 5)))
+    (mean, std), left_out = conditional(mu, S, codes), without_itself(mu, S, codes, owners)
+    for i in range(30):
+        for owner in range(4):
+            own = np.flatnonzero(owners == owner)
+            o = np.setdiff1d(np.flatnonzero(~np.isnan(codes[i])), own)
+            back = np.linalg.solve(S[np.ix_(o, o)], S[np.ix_(o, own)])
+            expected = mu[own] + (codes[i, o] - mu[o]) @ back
+            variance = np.diag(S[np.ix_(own, own)] - S[np.ix_(own, o)] @ back)
+            if cells[i, owner]:
+                np.testing.assert_allclose(mean[i, own], expected)
+                np.testing.assert_allclose(std[i, own] ** 2, variance)
+                assert not left_out[i, own].any()
+            else:
+                np.testing.assert_allclose(left_out[i, own], expected)
+                assert not mean[i, own].any()
+                assert not std[i, own].any()
+
+
+def test_trees_predict_rows_that_they_were_not_grown_on():
+    """A step that no line follows, two outputs at once; the same bits on any number of threads."""
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((4, 300))
+    truth = np.column_stack([(inputs[0] > 0) * (inputs[1] > 0), np.abs(inputs[2])])
+    trees, said = grow(inputs, truth + 0.1 * rng.standard_normal(truth.shape), 7, Workers(1))
+    assert (np.mean((said - truth) ** 2, axis=0) < 0.45 * truth.var(axis=0)).all()
+    feature, _, below, value = trees
+    # Every node is the mean of its children, weighted by rows: between them in each output.
+    for node in np.flatnonzero(feature[0] >= 0):
+        children = value[0, below[0, node] : below[0, node] + 2]
+        assert (children.min(axis=0) <= value[0, node] + 1e-12).all()
+        assert (children.max(axis=0) >= value[0, node] - 1e-12).all()
+    workers = Workers(2)
+    workers_trees, _ = grow(np.tile(inputs, 50), np.tile(truth, (50, 1)), 7, workers)
+    alone, _ = grow(np.tile(inputs, 50), np.tile(truth, (50, 1)), 7, Workers(1))
+    workers.close()
+    for one, other in zip(workers_trees, alone):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_class_does_not_tell_itself():
+    """Of three classes that nothing depends on, trees must not learn one code of a cell from another."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 3)), columns=list("abc"))
+    table["k"] = pd.Categorical(rng.choice(list("xyz"), 200))
+    table.loc[rng.random(200) < 0.3, "k"] = None
+    imputer = LowRankImputer(method="bpmf", rank=3, scale="standard", max_iter=60).fit(table)
+    shares = [] if imputer.forests_ is None else [r[3].share for r in imputer.forests_.rounds if 3 in r]
+    assert all(share < 0.7 for share in shares)

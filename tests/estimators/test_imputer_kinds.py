@@ -83,7 +83,7 @@ def test_polars_and_arrow_come_back_as_they_were(mixed):
 
 def test_new_rows_of_all_kinds(mixed):
     holes, _ = mixed
-    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores").fit(holes[:200])
+    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores", max_iter=80).fit(holes[:200])
     later = imputer.transform(holes[200:])
     assert (later.dtypes == holes.dtypes).all()
     assert not later.isna().any().any()
@@ -96,7 +96,7 @@ def test_new_rows_of_all_kinds(mixed):
 
 def test_draws_keep_types_and_differ(mixed):
     holes, _ = mixed
-    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores").fit(holes)
+    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores", max_iter=80).fit(holes)
     draws = imputer.draws(8)
     assert all((draw.dtypes == holes.dtypes).all() for draw in draws)
     gaps = holes["size"].isna()
@@ -109,7 +109,7 @@ def test_draws_keep_types_and_differ(mixed):
 
 def test_intervals_cover(mixed):
     holes, whole = mixed
-    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores").fit(holes)
+    imputer = LowRankImputer(method="bpmf", rank=3, scale="scores", max_iter=80).fit(holes)
     spread = imputer.spread()
     names = [imputer.layout_.columns[j].name for j in imputer.layout_.used]
     inside = []
@@ -204,7 +204,7 @@ def test_intervals_are_widened_to_cover_held_out_cells():
     rng = np.random.default_rng(0)
     whole = rng.standard_normal((300, 1)) + 0.3 * rng.standard_t(1.5, (300, 5))
     holes = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
-    imputer = LowRankImputer(method="bpmf", rank=1, scale="standard").fit(holes)
+    imputer = LowRankImputer(method="bpmf", rank=1, scale="standard", max_iter=80).fit(holes)
     spread, gaps = imputer.spread(), np.isnan(holes)
     assert imputer.calibration_.widening >= 1
     plain = interval_width(imputer, Calibration())
@@ -235,7 +235,7 @@ def test_bounds_hold():
     X = np.column_stack([cause, 1 / (1 + np.exp(-3 * cause)), np.exp(2 * cause)])
     holes = np.where(rng.random(X.shape) < 0.4, np.nan, X)
     kinds = {1: ("bounded", 0, 1), 2: "positive"}
-    for params in ({"rank": 1, "lam": 0.1}, {"method": "bpmf", "scale": "standard", "rank": 1}):
+    for params in ({"rank": 1, "lam": 0.1}, {"method": "bpmf", "scale": "standard", "rank": 1, "max_iter": 60}):
         filled = LowRankImputer(kinds=kinds, **params).fit_transform(holes)
         assert (filled[:, 1] >= 0).all()
         assert (filled[:, 1] <= 1).all()

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from lorank.kernels import draw_mean, wishart
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.side_information import Features
 from lorank.solvers.gibbs.chain import Sampler, Side, first_chain
-from lorank.solvers.gibbs.hyper import NU, Hyper, Prior, draw_lb, draw_mean, wishart
+from lorank.solvers.gibbs.hyper import NU, Hyper, Prior, draw_lb
 from lorank.solvers.gibbs.noise import LEAST, MIDDLE, WIDTH, draw_weights, slice_sample
 
 
@@ -178,6 +179,6 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
 
 def test_noise_next_to_its_bound_is_drawn():
     """nu that was rounded to its least value: the draw ends, and is finite."""
-    weights, nu = draw_weights(np.full(50, 3.0), np.full(50, 4.0), 1.0, LEAST, np.random.default_rng(0))
+    weights, nu = draw_weights(np.full(50, 3.0), np.full(50, 4), 1.0, LEAST, np.random.default_rng(0))
     assert nu > LEAST
     assert np.isfinite(weights).all()

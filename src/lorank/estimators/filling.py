@@ -92,7 +92,7 @@ class Filling:
         return self.lam == AUTO and not self.method.samples and self.method.build_solver("auto").any_loss
 
     def ranks(self, width: int, rows: int) -> tuple[int | str, ...]:
-        """What is tried as rank: the one that is given, almost all columns, half of them, and for lam a quarter."""
+        """What is tried as rank: the one that is given, or almost all columns; for lam also half and a quarter."""
         if self.rank not in (AUTO, None) or not (self.method.samples or self.searches):
             return (AUTO if self.rank is None else self.rank,)
         most = max(1, min(width - 1, rows - 1, MOST_RANK))
@@ -132,7 +132,6 @@ class Filling:
             # What is missing more often in some rows than in others moves the means of what is there: the sampler
             # learns the offsets of columns with the rest.
             biases=self.method.samples,
-            effort="fast",
             tol=self.tol,
             max_iter=self.max_iter,
             random_state=self.seed,

@@ -110,7 +110,7 @@ def grow(
     rows, width = outputs.shape
     part = int(np.ceil(PART * rows))
     nodes = 2 * (part // LEAF) + 1
-    feature, below = (np.zeros((TREES, nodes), np.int32) for _ in range(2))
+    feature, below = np.full((TREES, nodes), -1, np.int32), np.zeros((TREES, nodes), np.int32)
     trees = (feature, np.zeros((TREES, nodes)), below, np.zeros((TREES, nodes, width)))
     said = np.full((TREES, width, rows), np.nan)
     workers.run_evenly(

@@ -25,8 +25,8 @@ from lorank.observations.checks import unmasked
 from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
-# Where nothing is said: sweeps of the sampler, and iterations of other methods, at most.
-SWEEPS, ITERATIONS = 60, 500
+# Sweeps at most where the sampler was not asked for, and sweeps or iterations of a method that was.
+SWEEPS, ITERATIONS = 50, 500
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -41,8 +41,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Width of the factors. For the sampler "auto" tries one less than the number of columns, at most 30, and half
-        of that.
+        Width of the factors. For the sampler "auto" is one less than the number of columns of codes, at most 30: what
+        is not needed shrinks to nothing.
     lam, theta : float or "auto"
         Of the method, as for MatrixCompletion, in units of standardised columns; not for the sampler.
     method : str or Method
@@ -63,7 +63,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
     max_iter : int, optional
-        Sweeps or iterations at most; None for 150 of the sampler, and 500 of other methods.
+        Sweeps or iterations at most; None for 50 sweeps where method is "auto", and 500 of a method that is named:
+        expectations need few draws, and `draws` that are all but independent need many.
     tol, random_state, n_jobs
         As for MatrixCompletion.
 
@@ -213,7 +214,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        most = (SWEEPS if self.method_.samples else ITERATIONS) if self.max_iter is None else self.max_iter
+        quick = isinstance(self.method, str) and self.method == AUTO and self.method_.samples
+        most = (SWEEPS if quick else ITERATIONS) if self.max_iter is None else self.max_iter
         return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, most, seed, self.n_jobs)
 
     def _calibration(self) -> Calibration:

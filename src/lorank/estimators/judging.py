@@ -18,8 +18,8 @@ from lorank.estimators.filling import Calibration, Filling, column_centres, inte
 from lorank.tuning.setting import AUTO
 from lorank.types import Array
 
-# Sweeps of a fit that is only compared with others.
-TRIAL_SWEEPS = 30
+# Sweeps of a sampler that is only compared with others, and iterations of other methods.
+TRIAL_SWEEPS, TRIAL_ITERATIONS = 16, 50
 # Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
 FOLDS = ((1_000, 5), (100_000, 3))
 # Column means are taken if a model is worse than them by this part of their error. In doubt it is not: what is missing
@@ -104,7 +104,8 @@ class _Judge:
 
     def __init__(self, filling: Filling, columns: Sequence[Column], cells: Array, weights: Array | None) -> None:
         self.columns, self.cells, self.weights = columns, cells, weights
-        self.filling = replace(filling, max_iter=min(filling.max_iter, TRIAL_SWEEPS))
+        most = TRIAL_SWEEPS if filling.method.samples else TRIAL_ITERATIONS
+        self.filling = replace(filling, max_iter=min(filling.max_iter, most))
         self.rows, self.cols = np.nonzero(~np.isnan(cells))
         order = np.random.default_rng(filling.seed).permutation(self.rows.size)
         folds = next((folds for most, folds in FOLDS if order.size <= most), 0)

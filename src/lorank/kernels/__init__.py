@@ -33,8 +33,9 @@ from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
+from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, wishart
 from lorank.kernels.probit import probit_terms
-from lorank.kernels.sampling import draw_lines, spread_pairs, weights_likelihood
+from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
 from lorank.kernels.trees import ask_trees, grow_trees
 
@@ -54,6 +55,9 @@ __all__ = [
     "deal",
     "draw_latent",
     "draw_lines",
+    "draw_mean",
+    "draw_prior",
+    "draw_weights",
     "first_duplicate",
     "first_wrong_line",
     "gradient_both",
@@ -74,5 +78,5 @@ __all__ = [
     "spread_pairs",
     "transpose",
     "unlocked",
-    "weights_likelihood",
+    "wishart",
 ]

@@ -1,5 +1,6 @@
 """Memory as the kernels want it: arrays that begin at a cache line, and shared ones without a read-only mark."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ CACHE_LINE = 64
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     """Zeros that begin at a cache line, so that no vector lies across two; numpy's begin 16 bytes behind one."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + CACHE_LINE, np.uint8)
-    first = -memory.ctypes.data % CACHE_LINE
+    first = -memory.__array_interface__["data"][0] % CACHE_LINE
     return memory[first : first + size].view(dtype).reshape(shape)
 
 

@@ -131,18 +131,6 @@ def draw_lines(
 
 
 @kernel
-def weights_likelihood(h, levels, times, half, energy):
-    """log of the product over lines of Gamma(h + half) / Gamma(h) h^h (h + energy)^-(h + half); `levels` are the values
-    that half has, and `times` how often it has them."""
-    value = half.size * (h * math.log(h) - math.lgamma(h))
-    for a in range(levels.size):
-        value += times[a] * math.lgamma(h + levels[a])
-    for i in range(half.size):
-        value -= (h + half[i]) * math.log(h + energy[i])
-    return value
-
-
-@kernel
 def spread_pairs(rows, cols, means, deviations, right, width, draws, out, lo, hi):
     """out_t = variance of the entry (rows_t, cols_t) over draws that lie side by side, `width` numbers each.
 

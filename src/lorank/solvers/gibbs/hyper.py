@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from lorank import kernels
 from lorank.side_information.features import Directions
 from lorank.solvers.gibbs.noise import slice_sample
 from lorank.types import Array
@@ -80,12 +81,13 @@ class Prior:
             second = second - Z.T @ (gain[:, None] * Z) + np.diag(ROUNDING * np.diag(second))
             total = total - Z.T @ (gain * self.ones)
             ones -= float(gain @ self.ones**2)
-        weight = ones + MEAN_ROWS
-        mu = draw_mean(total, weight, last.Lambda, self.free, rng)
-        # sum over lines of (w - mu)(w - mu)^T, whitened by C; the prior of mu counts as one line more.
-        scatter = second - np.outer(mu, total) - np.outer(total, mu) + weight * np.outer(mu, mu)
-        Lambda = wishart(scatter + 2 * NU * np.diag(last.inverse_a), NU + p - 1 + n + self.free.sum(), rng)
-        inverse_a = rng.gamma((NU + p) / 2, size=p) / (NU * np.diag(Lambda) + self.A**-2.0)
+        mu, Lambda, inverse_a = kernels.draw_prior(
+            second,
+            total,
+            ones + MEAN_ROWS,  # the prior of mu counts as a part of a line
+            NU + p - 1 + n + self.free.sum(),
+            *(last.Lambda, last.inverse_a, self.A, self.free, NU, rng),
+        )
         if self.features is None:
             return Hyper(mu, Lambda, inverse_a, lb)
         E = normal(Z.shape, Lambda, rng)
@@ -107,28 +109,6 @@ def normal(shape: tuple[int, ...], Lambda: Array, rng: np.random.Generator) -> A
     """Rows ~ N(0, Lambda^-1): Lambda = L L^T, so that Lambda^-1 = root^T root with root = L^-1."""
     root = scipy.linalg.solve_triangular(np.linalg.cholesky(Lambda), np.eye(len(Lambda)), lower=True)
     return np.asarray(rng.standard_normal(shape) @ root)
-
-
-def wishart(scatter: Array, dof: float, rng: np.random.Generator) -> Array:
-    """Wishart(scatter^-1, dof) by Bartlett: B B^T with B = L^-T A, scatter = L L^T."""
-    p = len(scatter)
-    A = np.tril(rng.standard_normal((p, p)), -1)
-    A[np.diag_indices(p)] = np.sqrt(rng.chisquare(dof - np.arange(p)))
-    # LAPACK itself: of small matrices, checks would take longer than the solution.
-    B, _ = scipy.linalg.lapack.dtrtrs(np.linalg.cholesky(scatter), A, lower=1, trans=1)
-    return np.asarray(B @ B.T)
-
-
-def draw_mean(total: Array, weight: float, Lambda: Array, free: Array, rng: np.random.Generator) -> Array:
-    """mu at the one place where it is free, if there is one, and 0 elsewhere.
-
-    It has precision weight Lambda_ff and the linear term (Lambda total)_f.
-    """
-    mu, f = np.zeros(len(total)), np.flatnonzero(free)
-    if f.size:
-        precision = weight * Lambda[f, f]
-        mu[f] = (Lambda[f] @ total + np.sqrt(precision) * rng.standard_normal(1)) / precision
-    return mu
 
 
 def draw_lb(lb: float, R: Array, Lambda: Array, squares: Array, rng: np.random.Generator) -> float:

@@ -29,16 +29,9 @@ def draw_weights(loss: Array, counts: Array, alpha: float, nu: float, rng: np.ra
     nu is drawn with c integrated out: a line of n entries and energy e has the likelihood
     Gamma(h + n/2) / Gamma(h) h^h (h + e)^-(h + n/2),  h = nu/2.
     """
-    half, energy = counts / 2, alpha * loss
-    levels, times = np.unique(half, return_counts=True)  # few distinct counts: few gamma functions
-
-    def density(t: float) -> float:
-        h = (LEAST + np.exp(t)) / 2
-        return float(kernels.weights_likelihood(h, levels, times, half, energy)) - ((t - MIDDLE) / WIDTH) ** 2 / 2
-
-    start = np.log(max(nu - LEAST, ABOVE))
-    nu = LEAST + max(float(np.exp(slice_sample(start, density, rng))), ABOVE)
-    return rng.gamma(nu / 2 + half) / (nu / 2 + energy), nu
+    weights, start = np.empty(loss.size), np.log(max(nu - LEAST, ABOVE))
+    t = kernels.draw_weights(loss, counts, alpha, start, LEAST, MIDDLE, WIDTH, rng, weights)
+    return weights, LEAST + max(float(np.exp(t)), ABOVE)
 
 
 def slice_sample(t: float, density: Callable[[float], float], rng: np.random.Generator, width: float = 1.0) -> float:
