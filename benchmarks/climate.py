@@ -343,9 +343,9 @@ def main() -> None:
     if "grids" in asked.what:
         climate_grids.grids(asked.seeds, asked.methods, records)
     if "page" in asked.what:
-        kinds = {"stations": climate_stations, "grids": climate_grids}
-        columns = {name: kind.COLUMNS for name, kind in kinds.items()}
-        write_page(records, columns, {name: list(kind.METHODS) for name, kind in kinds.items()})
+        shown = dict.fromkeys(climate_stations.CASES, (climate_stations.COLUMNS, climate_stations.METHODS))
+        shown |= dict.fromkeys(("clouds", "swaths"), (climate_grids.COLUMNS, climate_grids.METHODS))
+        write_page(records, shown)
     if "gas" in asked.what:
         tasks = {name: Task(gas_anomalies(name, asked.data), 12) for name in ("CO2", "H2")}
         whole_places("GAS anomalies (gas_p17.mat), 125 places x 144 months", tasks, asked.seeds, table_6=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ def table(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> str:
 
     A column whose name ends in % is shown as a percentage, "±" behind a format asks for the deviation too.
     """
+    if not rows:
+        return "Not measured yet."
     lines = ["| method | splits | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for row in rows:
         cells = [row["method"], str(len(row["splits"]))]
@@ -80,14 +82,19 @@ def _known(row: dict[str, Any]) -> bool:
     return "drift" in row["method"] or "elevation" in row["method"]
 
 
-def write_page(records: Records, columns: Mapping[str, Mapping[str, str]], methods: Mapping[str, list[str]]) -> None:
-    """Put the tables between the marks `<!-- table NAME -->` and `<!-- end -->` of the page."""
+def write_page(records: Records, shown: Mapping[str, tuple[Mapping[str, str], Iterable[str]]]) -> None:
+    """Put the tables between the marks `<!-- table NAME -->` and `<!-- end -->` of the page.
+
+    shown are columns and methods of a data set, in their order; without them all measures are shown.
+    """
     text = PAGE.read_text(encoding="utf-8")
 
     def filled(mark: re.Match[str]) -> str:
-        name = mark[1]
-        kind = "grids" if name in ("clouds", "swaths") else "stations"
-        rows = [row for method in methods[kind] if (row := records.row(name, method)) is not None]
-        return f"<!-- table {name} -->\n\n{table(rows, columns[kind])}\n\n<!-- end -->"
+        rows = [row for row in records.rows if row["data"] == mark[1]]
+        columns: Mapping[str, str] = {name: ".3g" for row in rows for name in row["mean"]}
+        if mark[1] in shown:
+            columns, methods = shown[mark[1]]
+            rows = [row for method in methods if (row := records.row(mark[1], method)) is not None]
+        return f"<!-- table {mark[1]} -->\n\n{table(rows, columns)}\n\n<!-- end -->"
 
-    write_bytes(PAGE, re.sub(r"<!-- table (\w+) -->.*?<!-- end -->", filled, text, flags=re.S).encode())
+    write_bytes(PAGE, re.sub(r"<!-- table (.*?) -->.*?<!-- end -->", filled, text, flags=re.S).encode())
