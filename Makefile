@@ -69,7 +69,7 @@ bench-kernels: .venv/installed-dev  ## the kernels one by one; add --benchmark-c
 # The peers have an environment of their own. One that cannot be installed is reported by the benchmark as not run.
 .venv-bench/installed:
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	for peer in cmfrec libmf smurff myfm scikit-surprise lenskit 'setuptools<80'; do \
+	for peer in cmfrec libmf smurff myfm scikit-surprise lenskit implicit irspack 'setuptools<80'; do \
 	  .venv-bench/bin/python $(PIP) "$$peer" || true; done
 	touch $@
 

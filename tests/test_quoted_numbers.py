@@ -18,7 +18,7 @@ import pytest
 from lorank.experiments.published import PUBLISHED
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/accuracy.md", "docs/climate.md", "docs/explanation/performance.md")
+PAGES = ("README.md", "docs/accuracy.md", "docs/climate.md", "docs/explanation/performance.md", "docs/how_to/lists.md")
 NUMBER = re.compile(
     r"(?<![\w.])(?<!Python )(\d+\.\d+|\d[\d,]*)(?: ?(%|times|s|ms|MB|GB|seconds)(?![a-z]))?(?![\w.]*\d)"
 )
