@@ -359,24 +359,20 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
         f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
     ]
     fresh = ~results["table"].isin(DEVELOPED)
+    known = results.groupby("method")["energy"].count()
+    slow = set(known.index[known < 0.8 * known.max()])
     for (measure, title), new in product(titles.items(), (True, False)):
-        part = results[fresh == new]
-        wide = part.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
-        if wide.empty:
-            continue
-        ranks = wide.rank(axis=1)
-        table = pd.DataFrame(
-            {
-                "mean rank": ranks.mean().round(2),
-                "first or second": (100 * (ranks <= 2).mean()).round().astype(int).astype(str) + "%",
-                "mean": wide.mean().round(3),
-                "seconds": part.groupby("method")["seconds"].median().round(2),
-            }
-        ).sort_values("mean rank")
+        part = results[(fresh == new) & ~results["method"].isin(slow)]
         which = "tables that were kept for this" if new else "tables that it was developed on"
-        parts += [f"## {title.capitalize()}, {which} ({len(wide)} cells)", markdown(table)]
+        parts += ranked(part, cells, measure, f"{title.capitalize()}, {which}")
+    for measure, title in titles.items():
+        # Slow methods were not run everywhere: all are ranked where these were.
+        there = results[results["method"].isin(slow - set(known.index[known == 0])) & results[measure].notna()]
+        both = results.merge(there[cells].drop_duplicates(), on=cells)
+        parts += ranked(both[~both["table"].isin(DEVELOPED)], cells, measure, f"{title.capitalize()}, slow methods too")
     for by in ("table", "mechanism"):
-        wide = results.pivot_table(index=by, columns="method", values="error").round(3)
+        everywhere = results[~results["method"].isin(slow)]
+        wide = everywhere.pivot_table(index=by, columns="method", values="error").round(3)
         parts += [f"## Scaled error by {by}", markdown(wide)]
     covered = results.pivot_table(index="mechanism", columns="share", values="coverage").round(3)
     parts += ["## Coverage of the 90% intervals of `lorank`, by mechanism and share", markdown(covered)]
@@ -386,6 +382,23 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     if len(failures):
         parts += ["## Failures", markdown(failures)]
     return "\n\n".join(parts) + "\n"
+
+
+def ranked(part: pd.DataFrame, cells: list[str], measure: str, title: str) -> list[str]:
+    """Title and table of the mean rank of each method, how often it is first or second, its mean, its seconds."""
+    wide = part.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
+    if wide.empty:
+        return []
+    ranks = wide.rank(axis=1)
+    table = pd.DataFrame(
+        {
+            "mean rank": ranks.mean().round(2),
+            "first or second": (100 * (ranks <= 2).mean()).round().astype(int).astype(str) + "%",
+            "mean": wide.mean().round(3),
+            "seconds": part.groupby("method")["seconds"].median().round(2),
+        }
+    ).sort_values("mean rank")
+    return [f"## {title} ({len(wide)} cells)", markdown(table)]
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -157,6 +157,14 @@ def test_complete_keeps_every_cell(run):
     assert run("complete", "table.csv", "-o", "auto.csv")[0] == 0
 
 
+def test_a_filled_table_is_not_written_to_a_file_called_minus(run):
+    Path("table.csv").write_text("a,b\n1,2\n2,\n")
+    code, _, err = run("complete", "table.csv", "-o", "-")
+    assert code == 1
+    assert "written to a file; name one" in err
+    assert not Path("-").exists()
+
+
 def test_complete_parquet(run):
     import pyarrow as pa
     from pyarrow import parquet

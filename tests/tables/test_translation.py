@@ -12,6 +12,7 @@ import lorank
 from lorank import InputError
 from lorank.tables import Habits, read
 from lorank.tables.delimited import sniff
+from lorank.tables.translation import translated
 
 LONG = [("ann", "Café, the film", 4.5), ("bob", "Good; bad", 2.0), ("ann", "Good; bad", 1.25)]
 
@@ -77,6 +78,13 @@ def test_excel(tmp_path):
         read(tmp_path / "no.xlsx")
 
 
+@pytest.mark.parametrize(("decimal", "missing"), [(".", "-999.0"), (",", "-999,00"), (".", "-999")])
+def test_a_number_that_stands_for_missing_may_be_written_as_a_float(tmp_path, decimal, missing):
+    (tmp_path / "t.txt").write_text(f"a;b\n1;{missing}\n2;3\n")
+    with translated(tmp_path / "t.txt", Habits(decimal=decimal, na=("-999",)), ";") as copy:
+        assert copy.read_text() == "a;b\n1;\n2;3\n"
+
+
 def test_json_lines(tmp_path):
     records = [dict(zip(("user", "film", "stars"), line)) for line in LONG]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, records)))
@@ -89,6 +97,7 @@ def test_json_lines(tmp_path):
     ("name", "content", "message"),
     [
         ("a.json", json.dumps({"a": {"b": list(range(20_000))}}), "is no table"),
+        ("a.json", '{"a": ' + 100_000 * "[" + 100_000 * "]" + "}", "is no table"),
         ("a.jsonl", '{"a": [1, 2]}\n', "'a' holds more than one value"),
         ("a.csv", json.dumps({"a": list(range(20_000))}), "looks like JSON"),
         ("a.csv", "<!DOCTYPE html><html><body>404</body></html>", "a web page or XML"),

@@ -154,6 +154,8 @@ def _fill_text(
     from lorank.tables.translation import EXCEL, JSON_LINES, translated
     from lorank.tables.wide import WideTable
 
+    if str(output) == "-":
+        raise InputError("A filled table is written to a file; name one, as in -o filled.csv.")
     if output.suffix.lower() in (*EXCEL, *JSON_LINES):
         raise InputError(f"A filled table is written as text; let the name of {output} end in .csv.")
     with reading_once(), translated(path, habits, delimiter, sheet) as plain:

@@ -31,6 +31,8 @@ TIMES = 20
 MOST_CELLS = 100
 # A number with a decimal comma, and dots between thousands.
 _COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*),(\d+(?:[eE][+-]?\d+)?)\s*")
+# What a float that is a whole number has behind it.
+_WHOLE = re.compile(r"\.0+$")
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,9 @@ def _plain(field: str, decimal: str, missing: set[str]) -> str:
     if field.strip() in missing:
         return ""
     found = _COMMA.fullmatch(field) if decimal == "," else None
-    return field if found is None else f"{found[1]}{found[2].replace('.', '') or '0'}.{found[3]}"
+    plain = field if found is None else f"{found[1]}{found[2].replace('.', '') or '0'}.{found[3]}"
+    # -999 also stands for -999.0, as a program that writes floats has it.
+    return "" if _WHOLE.sub("", plain.strip()) in missing else plain
 
 
 def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
@@ -153,7 +157,7 @@ def _json(path: Path) -> Iterable[Sequence[Any]]:
             records = json.loads(text)
         else:
             records = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         raise InputError(f"{path} is no table: a table in JSON has one object on each line.") from None
     if not records or not all(isinstance(record, dict) for record in records):
         raise InputError(f"{path} is no table: a table in JSON has one object on each line.")
