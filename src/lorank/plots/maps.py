@@ -316,7 +316,7 @@ pre {{ white-space: pre-wrap; }}
 <input id="time" type="range" min="0" max="{last}" value="0" aria-label="time"><output id="label"></output></div>
 <div class="maps" tabindex="0"><img id="frame" src="{first}" alt="map of the field and of its errors"></div>
 <h2>Mean over all places</h2>
-<img src="{series}" alt="mean over all places, and the part that was measured, over time">
+<div class="maps" tabindex="0"><img src="{series}" alt="mean over all places, and the part measured, over time"></div>
 {history}
 <script>
 const frames = [{frames}], labels = [{labels}];
