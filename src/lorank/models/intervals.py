@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,6 +39,8 @@ PRIOR = 5.0
 STEPS, RIDGE = 20, 1.0
 # Order statistics that are kept, so that a calibration stays small beside the factors.
 KEPT = 1000
+# Scales that are read at a time.
+BLOCK = 1 << 20
 # Entries that the coefficients are found from: half of those held out, but no more than this.
 ENOUGH = 10_000
 
@@ -71,13 +74,20 @@ class Calibration:
 
     def scale(self, rows: Array, cols: Array) -> Array:
         """s_ij at positions, -1 for unseen rows and columns."""
-        return np.asarray(self.row_scale[rows], np.float64) * self.col_scale[cols]
+        # Scales that are in shards know no positions from the end.
+        own, other = rows % len(self.row_scale), cols % len(self.col_scale)
+        return np.asarray(self.row_scale[own], np.float64) * self.col_scale[other]
 
     def for_new(self, axis: int, lines: int) -> Calibration:
         """The calibration for new rows (axis 0) or columns (1), which are taken as middling ones."""
         sides = [self.row_scale, self.col_scale]
-        sides[axis] = np.full(lines + 1, np.exp(np.log(sides[axis][:-1], dtype=np.float64).mean()))
+        sides[axis] = np.full(lines + 1, self.middling[axis])
         return Calibration(sides[0], sides[1], self.ratios, self.count)
+
+    @cached_property
+    def middling(self) -> tuple[float, float]:
+        """The geometric mean of the scales of rows, and of columns."""
+        return _geometric_mean(self.row_scale), _geometric_mean(self.col_scale)
 
 
 def calibrate(
@@ -92,22 +102,43 @@ def calibrate(
     workers.close()
     everywhere = float(fitted.mean()) or 1.0
     sides = [
-        _difficulty(index, fitted / everywhere, size) for index, size in zip((train.rows, train.cols), train.shape)
+        difficulty(np.bincount(index, minlength=size + 1), np.bincount(index, fitted / everywhere, size + 1))
+        for index, size in zip((train.rows, train.cols), train.shape)
     ]
-    first = np.zeros(held_out.nnz, bool)
-    first[np.random.default_rng(seed).permutation(held_out.nnz)[: min(held_out.nnz // 2, ENOUGH)]] = True
-    pairs = sides[0][held_out.rows[first]], sides[1][held_out.cols[first]]
-    beta = _log_variance(np.hstack([np.ones((np.count_nonzero(first), 1)), *pairs]), unseen[first])
-    # The constant goes with the rows; halves because these are scales, not variances.
-    of_rows, of_cols = np.split(beta[1:], 2)
-    row_scale = np.exp((beta[0] + sides[0] @ of_rows) / 2)
-    col_scale = np.exp(sides[1] @ of_cols / 2)
-    scale = row_scale[held_out.rows] * col_scale[held_out.cols]
-    ratios = np.sort(np.sqrt(unseen[~first]) / scale[~first])
+    found = fit_scale(sides[0][held_out.rows], sides[1][held_out.cols], unseen, seed)
+    return Calibration(found.rows(sides[0]), found.cols(sides[1]), found.ratios, found.count)
+
+
+@dataclass(frozen=True)
+class ScaleFit:
+    """The regression of the scale on how difficult lines are: its coefficients (7,), ratios and their count."""
+
+    beta: Array
+    ratios: Array
+    count: int
+
+    def rows(self, difficult: Array) -> Array:
+        """Scales of rows (lines,), given `difficulty` of each; the constant goes with them."""
+        # Halves because these are scales, not variances.
+        return np.asarray(np.exp((self.beta[0] + difficult @ self.beta[1:4]) / 2))
+
+    def cols(self, difficult: Array) -> Array:
+        """Scales of columns."""
+        return np.asarray(np.exp(difficult @ self.beta[4:] / 2))
+
+
+def fit_scale(rows: Array, cols: Array, squares: Array, seed: int) -> ScaleFit:
+    """From the `difficulty` of the row and of the column of each held-out entry, (n, 3), and its squared residual."""
+    first = np.zeros(squares.size, bool)
+    first[np.random.default_rng(seed).permutation(squares.size)[: min(squares.size // 2, ENOUGH)]] = True
+    ones = np.ones((np.count_nonzero(first), 1))
+    beta = _log_variance(np.hstack([ones, rows[first], cols[first]]), squares[first])
+    found = ScaleFit(beta, np.zeros(0), 0)
+    ratios = np.sort(np.sqrt(squares[~first]) / (found.rows(rows[~first]) * found.cols(cols[~first])))
     kept = ratios
     if ratios.size > KEPT:
         kept = ratios[np.ceil(np.linspace(0, ratios.size - 1, KEPT)).astype(np.int64)]
-    return Calibration(row_scale, col_scale, kept, int(ratios.size))
+    return ScaleFit(beta, kept, int(ratios.size))
 
 
 def bounds(
@@ -136,10 +167,16 @@ def bounds(
     return lower.astype(predicted.dtype), upper.astype(predicted.dtype)
 
 
-def _difficulty(index: Array, squares: Array, size: int) -> Array:
-    """log v, log(1 + n) and 1 / (PRIOR + n) of each line, and of one without observations: (size + 1, 3)."""
-    counts = np.bincount(index, minlength=size + 1)
-    means = (np.bincount(index, squares, size + 1) + PRIOR) / (counts + PRIOR)
+def _geometric_mean(scales: Array) -> float:
+    """Of all but the last one; in blocks, since they may be in shards."""
+    lines = len(scales) - 1
+    blocks = (np.asarray(scales[lo : min(lo + BLOCK, lines)], np.float64) for lo in range(0, lines, BLOCK))
+    return math.exp(sum(float(np.log(block).sum()) for block in blocks) / max(lines, 1))
+
+
+def difficulty(counts: Array, squares: Array) -> Array:
+    """log v, log(1 + n) and 1 / (PRIOR + n) of lines (lines, 3), given n and sums of squares as parts of their mean."""
+    means = (squares + PRIOR) / (counts + PRIOR)
     return np.column_stack([np.log(means), np.log1p(counts), 1 / (PRIOR + counts)])
 
 
