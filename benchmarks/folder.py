@@ -80,6 +80,7 @@ def driver(folder: Path, given: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory(dir=given.work_folder) as work:
             same = ["--rank", str(given.rank), "--sweeps", str(given.sweeps), "--dtype", given.dtype]
             same += ["--work-folder", work, "--output", f"{work}/model", "--backend", given.backend]
+            same += ["--search"] if given.search else []
             subprocess.run([sys.executable, __file__, "fit", str(data), *same], check=True)
 
 
@@ -101,6 +102,7 @@ def fit(
     work: Path | None,
     cold: bool,
     output: Path | None,
+    search: bool,
 ) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
@@ -117,7 +119,7 @@ def fit(
     ends: list[float] = []
     try:
         began = time.perf_counter()
-        common = {"rank": rank, "lam": 50.0, "max_iter": sweeps, "tol": 0.0, "dtype": dtype}
+        common = {"max_iter": sweeps, "tol": 0.0, "dtype": dtype} | ({} if search else {"rank": rank, "lam": 50.0})
 
         def mark(progress) -> None:
             ends.append(time.perf_counter())
@@ -195,6 +197,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 10e6, 60e6])
     parser.add_argument("--cold", action="store_true", help="with a work folder: drop the blocks from the page cache")
+    parser.add_argument("--search", action="store_true", help="tune rank, lam, theta and biases first, as by default")
     given = parser.parse_args()
     if given.what == "make":
         make(given.folder, given.entries, given.users, given.items)
@@ -203,7 +206,7 @@ def main() -> None:
     elif given.what == "driver":
         driver(given.folder, given)
     else:
-        limits = given.limit_mb, given.dtype, given.work_folder, given.cold, given.output
+        limits = given.limit_mb, given.dtype, given.work_folder, given.cold, given.output, given.search
         fit(given.folder, given.backend, given.rank, given.sweeps, *limits)
 
 

@@ -6,8 +6,11 @@ import pytest
 import lorank
 from lorank.datasets import synthetic
 from lorank.distributed import fit
+from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.models import recommending, shards
+from lorank.models.intervals import calibrate
+from lorank.serving import questions
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -137,6 +140,27 @@ def test_ids_that_are_not_known(folder, tmp_path, small, biases):
         assert which.recommend(["é1"], n=200, seen=True).cols.size == 90
 
 
+def test_intervals_are_those_of_a_fit_in_memory(folder, entries, small, tmp_path):
+    """Scales and quantiles by the same held-out entries, from shards, from one file and from what fit gives back."""
+    params = {**PARAMS, "validation": 0.2, "biases": True}
+    back = fit(folder, **params, output=tmp_path / "model")
+    one = fit(folder, **params, output=tmp_path / "model.lorank")
+    many = lorank.load(tmp_path / "model")
+    users, items, _ = entries
+    kept = many.loaded().observations
+    held = drawn(kept.rows, kept.cols, 0.2, 0)
+    expected = calibrate(many.loaded().factors, kept.subset(~held), kept.subset(held), 0)
+    for model in (back, many, one, lorank.load(tmp_path / "model.lorank"), many.loaded()):
+        found = model.calibration
+        assert found.count == expected.count
+        np.testing.assert_allclose(np.asarray(found.row_scale), expected.row_scale, rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(found.col_scale), expected.col_scale, rtol=1e-6)
+        np.testing.assert_allclose(found.ratios, expected.ratios, rtol=1e-6)
+        lower, upper = model.interval(users[:50], items[:50], 0.8)
+        wanted = expected.quantile(0.8) * expected.scale(*(model.find(n[:50], a) for a, n in enumerate((users, items))))
+        np.testing.assert_allclose((upper - lower) / 2, wanted, rtol=1e-5)
+
+
 def test_what_is_in_the_way(folder, tmp_path, small):
     model = fit(folder, **PARAMS, output=tmp_path / "model")
     fit(folder, **PARAMS, output=tmp_path / "model")  # an older model is replaced
@@ -147,3 +171,31 @@ def test_what_is_in_the_way(folder, tmp_path, small):
         model.save(tmp_path / "papers", shards=True)
     with pytest.raises(InputError, match="not a lorank model"):  # before anything is computed
         fit(tmp_path / "nowhere", **PARAMS, output=tmp_path / "papers")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_new_lines_are_folded_in_as_in_memory_and_nothing_is_loaded(
+    folder, entries, small, tmp_path, monkeypatch, axis
+):
+    fit(folder, **PARAMS, validation=0.2, biases=True, output=tmp_path / "model")
+    many = lorank.load(tmp_path / "model")
+    one = many.loaded()
+    rng = np.random.default_rng(0)
+    known = entries[1 - axis][rng.choice(entries[0].size, 12, replace=False)]
+    known, new = np.unique(known), np.repeat(["a", "b", "c"], 4)[: np.unique(known).size]
+    table = (new, known, rng.normal(size=known.size))
+    table = table if axis == 0 else (known, new, table[2])
+    asked = {"entries": [{"col": int(item), "value": 1.5} for item in np.unique(entries[1])[:4]], "n": 5}
+    served = questions.fold_in(one, asked, questions.Limits())
+    expected = one.fold_in(lorank.Observations.from_ids(*table), axis)
+    monkeypatch.setattr(type(many), "loaded", None)
+    found = many.fold_in(lorank.Observations.from_ids(*table), axis)
+    assert found.sharded
+    names = [["a", "b", "c", "a"], known[[0, 1, 2, 3]]][:: 1 if axis == 0 else -1]
+    for level in (None, 0.9):
+        answers = [np.stack(np.atleast_2d(model.predict(*names, interval=level))) for model in (found, expected)]
+        np.testing.assert_allclose(*answers, rtol=1e-6)
+    lists = [model.recommend(None if axis == 0 else known[:3], n=4) for model in (found, expected)]
+    np.testing.assert_array_equal(lists[0].cols, lists[1].cols)
+    again = questions.fold_in(many, asked, questions.Limits())
+    assert [item["col"] for item in again["items"]] == [item["col"] for item in served["items"]]

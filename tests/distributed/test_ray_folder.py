@@ -43,6 +43,9 @@ def same(one, other):
     np.testing.assert_array_equal(one.result.factors.right, other.result.factors.right)
     assert one.result.history.objective == other.result.history.objective
     assert one.result.history.validation == other.result.history.validation
+    for name in ("row_scale", "col_scale", "ratios"):
+        scales = [np.asarray(getattr(model.calibration, name), np.float32) for model in (one, other)]
+        np.testing.assert_array_equal(*scales)
 
 
 def actors():
@@ -73,6 +76,24 @@ def test_the_same_bits_though_a_worker_dies(folder, work, few_parts):
     same(fit(folder, **PARAMS, work_folder=work, callbacks=[kill]), alone)
     assert all(addresses)
     assert set().union(*addresses) <= LOOPBACK
+
+
+def test_what_is_chosen_is_the_same(folder, work, few_parts, monkeypatch):
+    """The sample is drawn and searched as without Ray, and so are all entries; three workers, one of them dies."""
+    monkeypatch.setattr(folder_fit, "SAMPLE", 3000)
+    params = {**NAMES, "rank": 3, "theta": 1.0, "biases": False}
+    alone, killed = fit(folder, **params, backend="out-of-core"), []
+
+    def kill(progress):
+        if not killed:
+            killed.append(actors()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    far = fit(folder, **params, workers=3, work_folder=work, callbacks=[kill])
+    assert killed
+    same(far, alone)
+    told = [[(trial["candidate"], trial["lam"], trial["error"]) for trial in model.trials] for model in (far, alone)]
+    assert told[0] == told[1]
 
 
 def test_only_the_lines_that_are_needed_travel(tmp_path, work, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -179,6 +178,10 @@ def fit(
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         if any(side is not None for side in (row_features, col_features, titles)):
             raise typer.BadParameter("features and titles do not go with a folder yet; read it as one table.")
+        beyond = {"--weight": weight, "--time": time, "--features": features == "implicit", "--goal": goal == "ranking"}
+        beyond["--loss"] = loss not in ("auto", "squared")
+        for option in (option for option, given in beyond.items() if given):
+            raise typer.BadParameter("does not go with a folder yet; read it as one table.", param_hint=option)
         _fit_folder(
             table,
             output,
@@ -296,7 +299,7 @@ def _fit_folder(
     model = None
     with ProgressBar(f"Sorting {len(files)} files") as bar, noting_interrupts() as interrupted:
         follow = FitProgress(wanted, bar, lambda: _say_resumed(resumed))
-        with suppress(KeyboardInterrupt):
+        try:
             model = distributed.fit(
                 table,
                 **dict(zip(("row", "col", "value"), names)),
@@ -309,6 +312,9 @@ def _fit_folder(
                 report=say,
                 on_trial=follow.trial,
             )
+        except KeyboardInterrupt:  # before the first fit of all entries
+            if not any(path.exists() for path in states):
+                raise
     if interrupted or model is None:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
         raise typer.Exit(1)

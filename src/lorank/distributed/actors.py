@@ -59,9 +59,9 @@ class _Worker:
         self.owner.forget(gone)
         return self._timed(lambda: self.owner.sums(side, operation, *args), route)
 
-    def each(self, side: str, operation: Operation, args: tuple[Any, ...]) -> tuple[float, dict[int, Any]]:
+    def each(self, side: str, operation: Operation, args: Any, route: list[Any]) -> tuple[float, dict[int, Any]]:
         """Seconds, and what `Owner.each` gives."""
-        return self._timed(lambda: self.owner.each(side, operation, *args), [])
+        return self._timed(lambda: self.owner.each(side, operation, *args), route)
 
     def regress(self, side: str, drag: Array, *args: Any) -> tuple[float, tuple[Array, Array]]:
         """Regressions of all lines of a side on a factor that comes along; the lines' factors go back."""
@@ -130,8 +130,7 @@ class RayEngine(Engine):
 
         def ask(number: int) -> Any:
             told, self._told[number] = self._told[number], len(self._gone)
-            route = [] if other is None else [self._route(other)]
-            return self._actors[number].run.remote(side, operation, common, self._gone[told:], route)
+            return self._actors[number].run.remote(side, operation, common, self._gone[told:], self._route(other))
 
         answers = self._everywhere(side, ask)
         self._routes = {}
@@ -140,8 +139,11 @@ class RayEngine(Engine):
             nodes |= own
         return total(nodes)
 
-    def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
-        answers = self._everywhere(side, lambda number: self._actors[number].each.remote(side, operation, args))
+    def each(self, side: str, operation: Operation, *args: Any, other: FactorShards | None = None) -> list[Any]:
+        answers = self._everywhere(
+            side, lambda number: self._actors[number].each.remote(side, operation, args, self._route(other))
+        )
+        self._routes = {}
         found = {number: answer for own in answers.values() for number, answer in own.items()}
         return [found[number] for number in sorted(found)]
 
@@ -167,16 +169,17 @@ class RayEngine(Engine):
     def prepare(self, line_bytes: int) -> Route:
         """Ask every worker what it needs of the others, and decide what travels."""
         bounds = {side: [_bounds(run) for run in runs] for side, runs in self._runs.items()}
-        found = self._everywhere(
-            "rows", lambda number: self._actors[number].about.remote(bounds, line_bytes), every=True
-        )
+        args = bounds, line_bytes
+        found = self._everywhere("rows", lambda number: self._actors[number].about.remote(*args), every=True)
         self.plan = Route.of({number: found[number] for number in sorted(found)}, bounds, line_bytes)
         return self.plan
 
-    def _route(self, other: FactorShards) -> Any:
+    def _route(self, other: FactorShards | None) -> list[Any]:
         """Who owns what, and the shards that all workers take whole, which then travel once to each node."""
         import ray
 
+        if other is None:
+            return []
         if other.name not in self._routes:
             whole = self.plan.whole[other.side] if self.plan is not None else [True] * self.workers
             published = [
@@ -185,7 +188,7 @@ class RayEngine(Engine):
             ]
             bounds = [_bounds(run) for run in self._runs[other.side]]
             self._routes[other.name] = ray.put((self._actors, published, bounds))
-        return self._routes[other.name]
+        return [self._routes[other.name]]
 
     def _everywhere(self, side: str, ask: Callable[[int], Any], every: bool = False) -> dict[int, Any]:
         """Answers of all workers that have parts of a side, by number; a worker that dies is replaced and asked again.

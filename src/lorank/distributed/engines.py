@@ -48,7 +48,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
+    def each(self, side: str, operation: Operation, *args: Any, other: FactorShards | None = None) -> list[Any]:
         """What a function of an owner, the side and the arguments gives for each part, in order."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class LocalEngine(Engine):
         self.owner.forget(self._take_forgotten())
         return total(self._whole(lambda: self.owner.sums(side, operation, *args)))
 
-    def each(self, side: str, operation: Operation, *args: Any) -> list[Any]:
+    def each(self, side: str, operation: Operation, *args: Any, other: FactorShards | None = None) -> list[Any]:
         answers = self._whole(lambda: self.owner.each(side, operation, *args))
         return [answers[number] for number in sorted(answers)]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lorank.distributed.calibrating import Scales
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
@@ -30,7 +31,13 @@ Written = dict[str, list[Any]]
 
 
 def export(
-    engine: Engine, model: Model, factors: Factors, ids: Mapping[str, Sequence[str]], staged: Path, folder: str | Path
+    engine: Engine,
+    model: Model,
+    factors: Factors,
+    ids: Mapping[str, Sequence[str]],
+    scales: Scales | None,
+    staged: Path,
+    folder: str | Path,
 ) -> None:
     """Have the shards of a model written to `staged`, a folder that all owners see, and put the model in its place.
 
@@ -38,6 +45,7 @@ def export(
     ----------
     model : what is to be said of it; its factors and ids are not looked at.
     ids : files of the ids of each part, by side.
+    scales : what its intervals are made of.
     """
     staged.mkdir()
     seen = engine.each(ROWS, seen_extent)
@@ -45,7 +53,7 @@ def export(
     files: Written = {}
     about: dict[str, Any] = {"k": factors.k, "biased": factors.biased, "offset": float(factors.offset)}
     for side, factor in ((ROWS, factors.left), (COLS, factors.right)):
-        args = (factor, list(ids[side]), str(staged), kind)
+        args = (factor, list(ids[side]), None if scales is None else scales.sides[side], str(staged), kind)
         for written in engine.each(side, write_part, *args):
             files |= written
         text = np.load(ids[side][0], mmap_mode="r").dtype.kind == "S"
@@ -56,6 +64,11 @@ def export(
     about["weights"] = False
     with replacing_folder(folder, check_target, MANIFEST) as beside:
         arrays: dict[str, Array] = {}
+        if scales is not None:
+            about |= {"calibration": scales.found.count, "scales": True}
+            arrays["calibration.ratios"] = scales.found.ratios.astype(np.float32)
+            for side, name in NAMES.items():
+                np.save(beside / f"{name}-scale-{len(ids[side])}.npy", scales.unseen(side))
         sigma = None if model.sigma is None else model.sigma.tolist()
         about |= {**describe(model, arrays), **about, "arrays": list(arrays), "sigma": sigma, "format": UNEQUAL_FORMAT}
         for name, array in arrays.items():
@@ -74,7 +87,13 @@ def seen_extent(owner: Owner, side: str) -> Iterator[tuple[int, tuple[int, float
 
 
 def write_part(
-    owner: Owner, side: str, factor: FactorShards, ids: Sequence[str], folder: str, kind: str
+    owner: Owner,
+    side: str,
+    factor: FactorShards,
+    ids: Sequence[str],
+    scale: FactorShards | None,
+    folder: str,
+    kind: str,
 ) -> Iterator[tuple[int, Written]]:
     """The files of each part."""
     name = NAMES[side]
@@ -87,6 +106,8 @@ def write_part(
             written[path.name] = _facts(path)
 
         save(name, owner.shard(factor, number))
+        if scale is not None:
+            save(f"{name}-scale", owner.shard(scale, number)[:, 0])
         copy = Path(folder) / f"{name}-ids-{number}.npy"
         shutil.copyfile(ids[number], copy)
         written[copy.name] = _facts(copy)

@@ -13,6 +13,7 @@ import numpy as np
 
 from lorank import registry
 from lorank.distributed.actors import RayEngine, check_cluster
+from lorank.distributed.calibrating import Scales, calibrate
 from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
 from lorank.distributed.engines import Engine, LocalEngine
 from lorank.distributed.exporting import export
@@ -20,7 +21,7 @@ from lorank.distributed.nodes import check_nodes
 from lorank.distributed.numbering import read_ids
 from lorank.distributed.owner import shards_of
 from lorank.distributed.parts import Part, seen_lines
-from lorank.distributed.path import SAMPLE, downward, fit_path, from_sample, search_sample
+from lorank.distributed.path import SAMPLE, FolderMethod, downward, fit_path, from_sample, search_sample
 from lorank.distributed.prepare import Prepared, prepare
 from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
@@ -28,18 +29,17 @@ from lorank.distributed.row_sample import row_sample
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
 from lorank.estimators.parameters import DEFAULT_RANK, Parameters
-from lorank.estimators.running import threshold_of
 from lorank.files import refuse, url_of
+from lorank.kernels.parallel import available_cores
 from lorank.linalg.factors import padded_width
 from lorank.memory import check_memory, free_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
-from lorank.problems.offsets import Offsets
 from lorank.solvers import Callback, Checkpoint, Status, Stopping
 from lorank.solvers.checkpoint import claimed
 from lorank.tables import parquet
 from lorank.tuning.held_out import SHARE, setting_of
-from lorank.tuning.setting import AUTO, Setting, noise_by_threshold
+from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import Trials
 
@@ -112,10 +112,12 @@ def fit(
     if isinstance(lam, str) and lam != AUTO:
         raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
     weights = [] if isinstance(lam, str) else sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
-    limits = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
-    wanted = {"method": method, "rank": rank, "lam": weights[0] if weights else AUTO, "theta": theta, "biases": biases}
-    plainly = {"loss": "squared", "features": None, "goal": "values", "n_jobs": workers * threads}
-    asked = Parameters(**MatrixCompletion(**wanted, **limits, **plainly).get_params(deep=False))
+    limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
+    wanted: dict[str, Any] = {"method": method, "rank": rank, "theta": theta, "biases": biases}
+    wanted["lam"] = weights[0] if weights else AUTO
+    plainly: dict[str, Any] = {"loss": "squared", "features": None, "goal": "values"}
+    cores = min(workers * threads, available_cores())
+    asked = Parameters(**MatrixCompletion(**wanted, **limits, **plainly, n_jobs=cores).get_params(deep=False))
     searched = asked.automatic and len(weights) < 2
     if validation is None:
         validation = SHARE if len(weights) != 1 or searched else 0.0
@@ -183,34 +185,17 @@ def fit(
                     plan = engine.prepare(padded_width(k) * np.dtype(dtype).itemsize)
                     if report is not None:
                         report(plan.describe(entries, m + n, k, workers * threads))
-                offsets: list[Offsets] = []  # once, if there are biases
-
-                def complete(setting: Setting) -> Setting:
-                    if not setting.biases:
-                        return setting
-                    offsets.extend([] if offsets else [plain.offsets()])
-                    threshold = None if searched else threshold_of(chosen, setting)
-                    if threshold is not None:
-                        noise = noise_by_threshold(threshold, plain.noise_norm, offsets[0].s2)
-                        setting = replace(setting, noise=noise)
-                    return replace(setting, ridges=offsets[0].ridges)
-
-                def problem(setting: Setting) -> FolderProblem:
-                    regularizer = chosen.build_regularizer(setting.lam, **setting.of_method)
-                    bias_ridges = complete(setting).bias_ridges
-                    return FolderProblem(nothing, regularizer, max(setting.rank, 1), bias_ridges, engine=engine)
-
+                fitting = FolderMethod(chosen, plain, searched)
                 held_out = HELD_OUT if validation else None
                 stopping = Stopping(tol, max_iter, asked.within(tried.seconds).max_seconds)
-                fitted = fit_path(problem, strategy, stopping, held_out, callbacks, saved, seed)
-                setting = complete(setting_of(fitted.parameters))
-                params = {"method": method, "rank": setting.rank, "lam": setting.lam, "theta": setting.theta}
+                fitted = fit_path(fitting.problem, strategy, stopping, held_out, callbacks, saved, seed)
+                setting = fitting.complete(setting_of(fitted.parameters))
                 if searched or len(weights) > 1:
                     tried = Trials([*(replace(trial, chosen=False) for trial in tried), *fitted.trials])
                 model = Model(
                     result=fitted.result,
                     setting=setting,
-                    params={**params, "biases": setting.biases, **limits},
+                    params={**wanted, "lam": setting.lam if weights else lam, **limits},
                     entries=sum(part.entries for part in prepared.sides[ROWS]),
                     mean=plain.mean,
                     columns=columns,
@@ -218,7 +203,8 @@ def fit(
                     trials=tuple(tried.rows()),
                 )
                 whole = fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED)
-                return _placed(engine, model, prepared, own, output if whole else None)
+                scales = calibrate(plain, fitted.result.factors, seed) if validation and whole else None
+                return _placed(engine, model, prepared, scales, own, output if whole else None)
 
 
 def _largest(rank: int, most: int, check: Callable[[int], None]) -> int:
@@ -232,21 +218,26 @@ def _largest(rank: int, most: int, check: Callable[[int], None]) -> int:
     return rank
 
 
-def _placed(engine: Engine, model: Model, prepared: Prepared, work: Path, output: str | Path | None) -> Model:
+def _placed(
+    engine: Engine, model: Model, prepared: Prepared, scales: Scales | None, work: Path, output: str | Path | None
+) -> Model:
     """Save a model that is still with the engine, if it is to be saved; the model as it is given back.
 
     Its factors and ids are read from the folder of shards that was written; if there is none, they are in memory.
     """
     result, ids = model.result, prepared.ids
     if output is not None and Path(output).suffix != ONE_FILE:
-        export(engine, model, result.factors, ids, work / "model", output)
+        export(engine, model, result.factors, ids, scales, work / "model", output)
         there = shards.read(output)
         result = replace(result, factors=there.factors)
-        return replace(model, result=result, row_ids=there.row_ids, col_ids=there.col_ids)
+        model = replace(model, result=result, calibration=there.calibration)
+        return replace(model, row_ids=there.row_ids, col_ids=there.col_ids)
     sides: Any = result.factors.left, result.factors.right
     left, right = (np.concatenate(engine.each(side.side, shards_of, side)) for side in sides)
     result = replace(result, factors=replace(result.factors, left=left, right=right))
-    model = replace(model, result=result, row_ids=read_ids(ids[ROWS]), col_ids=read_ids(ids[COLS]))
+    calibration = None if scales is None else scales.calibration(engine)
+    model = replace(model, result=result, calibration=calibration)
+    model = replace(model, row_ids=read_ids(ids[ROWS]), col_ids=read_ids(ids[COLS]))
     if output is not None:
         _save_one_file(model, output, prepared.sides)
     return model

@@ -146,7 +146,7 @@ class Owner:
         """Ridge regressions of the lines on the other factor: loss and summary of the new shard, which is kept."""
         # Compiled code is for arrays that may be written to, which those that came through Ray may not.
         k, ridge = other.k, np.array(ridge)
-        for part, lines, features in self._with_features(side, other):
+        for part, lines, features in self.with_features(side, other):
             drag = _NOTHING.astype(features.dtype)
             if own is not None:
                 drag = np.ascontiguousarray(self.shard(own, part.number)[:, :k]) @ pull
@@ -158,7 +158,7 @@ class Owner:
         self, side: str, own: FactorShards, other: FactorShards, biased: bool, offset: float
     ) -> Iterator[tuple[int, Array]]:
         """Weighted sum of (X_ij - O_ij)^2."""
-        for part, lines, features in self._with_features(side, other):
+        for part, lines, features in self.with_features(side, other):
             factors = Factors(self.shard(own, part.number), features, other.k, biased, offset)
             residual = factors.predict(lines.expanded, lines.indices, self.workers) - lines.values
             yield part.number, line_sums(lines, residual.astype(np.float64) ** 2).sum(keepdims=True)
@@ -184,7 +184,7 @@ class Owner:
         self, side: str, new: FactorShards, other: FactorShards, level: float, variance: float, s2: float
     ) -> Iterator[tuple[int, Array]]:
         """Half a round of the offsets by empirical Bayes, given those of the other side; see `problems.offsets`."""
-        for part, lines, features in self._with_features(side, other):
+        for part, lines, features in self.with_features(side, other):
             counts = lines.totals().astype(np.float64)
             sums, squares = np.empty(counts.size), np.empty(counts.size)
             args = (*lines.arrays, features[:, 0] + level, sums, squares)
@@ -245,7 +245,7 @@ class Owner:
                 announce(following.source)
             yield part, part.lines()
 
-    def _with_features(self, side: str, other: FactorShards) -> Iterator[tuple[Part, Lines, Array]]:
+    def with_features(self, side: str, other: FactorShards) -> Iterator[tuple[Part, Lines, Array]]:
         """Each part with lines of the other factor, and with indices that are positions in them."""
         line_bytes = other.width * other.dtype.itemsize
         for group in self.groups(side, other.lines, line_bytes):

@@ -8,7 +8,8 @@ rank are tuned from there on all entries (`WarmPath.run_on_more`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,17 @@ from lorank import registry
 from lorank.distributed.problem import FolderProblem
 from lorank.estimators import choosing
 from lorank.estimators.parameters import Parameters
+from lorank.estimators.running import threshold_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
+from lorank.problems.offsets import Offsets
 from lorank.solvers import Alternating, Callback, Checkpoint, Progress, Result, Stopping, solve
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.solvers.result import Status
 from lorank.tuning.held_out import parts_of, setting_of
 from lorank.tuning.path import PAYS, WarmPath
 from lorank.tuning.search import Candidate, Found, Judgement, Search
-from lorank.tuning.setting import Setting, Space, noise_norm
+from lorank.tuning.setting import Setting, Space, noise_by_threshold, noise_norm
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
 from lorank.tuning.trials import CANDIDATE, TrialStatus
 
@@ -34,6 +37,42 @@ from lorank.tuning.trials import CANDIDATE, TrialStatus
 SAMPLE = 300_000
 
 Strategy = Callable[[Search], Fitted | None]
+
+
+@dataclass(frozen=True)
+class FolderMethod:
+    """A method on the entries of a folder, and the problem that each setting states.
+
+    plain : a problem of these entries, whatever its rank and regularizer.
+    searched : whether a search says how much of what offsets leave is noise; else the regularizer's threshold does.
+    """
+
+    method: registry.Method
+    plain: FolderProblem
+    searched: bool
+
+    def problem(self, setting: Setting) -> FolderProblem:
+        """The problem of a setting."""
+        regularizer = self.method.build_regularizer(setting.lam, **setting.of_method)
+        ridges = self.complete(setting).bias_ridges
+        return FolderProblem(
+            self.plain.observations, regularizer, max(setting.rank, 1), ridges, engine=self.plain.engine
+        )
+
+    def complete(self, setting: Setting) -> Setting:
+        """The setting with the ridges of its biases, if it has any."""
+        if not setting.biases:
+            return setting
+        threshold = None if self.searched else threshold_of(self.method, setting)
+        if threshold is not None:
+            noise = noise_by_threshold(threshold, self.plain.noise_norm, self._offsets.s2)
+            setting = replace(setting, noise=noise)
+        return replace(setting, ridges=self._offsets.ridges)
+
+    @cached_property
+    def _offsets(self) -> Offsets:
+        nothing = np.zeros(0)  # the offsets themselves need not be kept
+        return replace(self.plain.offsets(), a=nothing, b=nothing)
 
 
 def search_sample(

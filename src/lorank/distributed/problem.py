@@ -170,10 +170,11 @@ class FolderProblem(Problem):
 
     def error(self, factors: Factors, held_out: Any) -> float:
         """Error on the entries that were held out; `held_out` is the name of their side."""
-        return float(np.sqrt(self._squared_error(factors, held_out) / self._held_out))
+        return float(np.sqrt(self._squared_error(factors, held_out) / self.held_out_total))
 
     @cached_property
-    def _held_out(self) -> float:
+    def held_out_total(self) -> float:
+        """Entries that were held out."""
         return float(self.engine.run(HELD_OUT, "totals")[0])
 
     def _squared_error(self, factors: Factors, side: str) -> float:

@@ -50,5 +50,5 @@ def entries_of(owner: Owner, side: str, lines: Array) -> Iterator[tuple[int, tup
     """The entries of some lines, ascending: line, position on the other side, value."""
     for number, part in owner.sides[side].items():
         found = part.complete_lines()
-        chosen = np.isin(found.expanded + part.lo, lines)
+        chosen = np.isin(np.arange(part.lo, part.hi), lines)[found.expanded]
         yield number, (found.expanded[chosen] + part.lo, found.indices[chosen], found.values[chosen])

@@ -106,7 +106,7 @@ def threshold_of(method: registry.Method, setting: Setting) -> float | None:
     """The largest singular value that the method's regularizer takes to zero, if it can say."""
     regularizer: Any = method.build_regularizer(setting.lam, **setting.of_method)
     regularizer = regularizer.spectral() if hasattr(regularizer, "spectral") else regularizer
-    return regularizer.threshold(1.0) if hasattr(regularizer, "threshold") else None
+    return float(regularizer.threshold(1.0)) if hasattr(regularizer, "threshold") else None
 
 
 def build_solver(asked: Parameters) -> Solver:

@@ -233,8 +233,12 @@ class Contents:
             pointers, cols, values, *weights = (np.asarray(part) for part in seen.by_row.arrays if part is not None)
             lines = checked_lines(pointers, cols, values, self.shape, factors.dtype, *weights)
             seen = Observations(self.shape, lines, *sides)
-        result = replace(self.result, factors=factors.loaded())
-        return replace(self, result=result, row_ids=sides[0], col_ids=sides[1], observations=seen)
+        result, calibration = replace(self.result, factors=factors.loaded()), self.calibration
+        if calibration is not None:
+            rows, cols = np.asarray(calibration.row_scale), np.asarray(calibration.col_scale)
+            calibration = replace(calibration, row_scale=rows, col_scale=cols)
+        known = replace(self, result=result, calibration=calibration, observations=seen)
+        return replace(known, row_ids=sides[0], col_ids=sides[1])
 
 
 def contents_of(fitted: Any) -> Contents:

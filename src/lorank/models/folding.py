@@ -12,6 +12,7 @@ from lorank.errors import InputError
 from lorank.kernels import Workers
 from lorank.linalg import Factors, Frame, balance
 from lorank.models.contents import Contents
+from lorank.models.sharded import ShardedFactors
 from lorank.observations import Lines, Observations, observe
 from lorank.observations.identifiers import Identifiers
 from lorank.problems import Problem
@@ -36,7 +37,8 @@ def fold_in(model: M, X_new: Any, axis: int, features: Any = None) -> M:
     if axis not in (0, 1):
         raise InputError(f"axis is 0 for new rows or 1 for new columns; got {axis!r}.")
     refuse_mean(model, "fold_in")
-    model = model.loaded()
+    if any(model.features) or model.setting.frequency_power:
+        model = model.loaded()  # of others, the lines that the entries mention are enough
     given = several(features)
     ids = (model.row_ids, model.col_ids)
     if X_new is None:
@@ -99,7 +101,8 @@ def fold_in_rows(
     regularizer, loss = model.regularizer(), model.loss
     if not registry.find(model.params["method"]).folds_in:
         raise InputError(f"Method {model.method!r} cannot take in new rows or columns; fit all of them together.")
-    prepared = observations.with_values(loss.prepare(observations.values).astype(fitted.dtype))
+    needed, near = _mentioned(fitted, observations)
+    prepared = near.with_values(loss.prepare(near.values).astype(fitted.dtype))
     ridges = model.setting.bias_ridges
     if ridges is not None and transposed:
         ridges = ridges[1], ridges[0]
@@ -108,18 +111,17 @@ def fold_in_rows(
         setting.targets(prepared), regularizer, fitted.k, ridges, model.n_jobs, loss, **setting.beyond_entries
     )
     if setting.frequency_power:
-        problem, fitted_grams = _with_shares(problem, model, fitted, transposed)
-    grams = (
-        fitted_grams
-        if setting.frequency_power
-        else [
+        problem, grams = _with_shares(problem, model, fitted, transposed)
+    elif isinstance(fitted, ShardedFactors):
+        grams = list(model.factors.grams[:: -1 if transposed else 1])  # type: ignore[attr-defined] # once for each model
+    else:
+        grams = [
             problem.gram(side, fitted.k) if known is None or known.gram is None else known.gram
             for side, known in zip((fitted.left, fitted.right), model.features[:: -1 if transposed else 1])
         ]
-    )
     frame = balance(*grams)
     ridge = frame.for_left(multiplier(regularizer, frame))
-    folded = replace(fitted, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
+    folded = replace(needed, left=np.zeros((observations.shape[0], fitted.left.shape[1]), fitted.dtype))
     # For the squared loss the first step is the solution; others are reached by majorizing steps.
     for _ in range(1 if problem.squared else STEPS):
         before = folded
@@ -127,7 +129,18 @@ def fold_in_rows(
         if np.abs(folded.left - before.left).max(initial=0.0) <= SMALL_STEP * np.abs(folded.left).max(initial=0.0):
             break
     problem.workers.close()
-    return folded
+    return fitted.with_rows(folded.left) if isinstance(fitted, ShardedFactors) else folded
+
+
+def _mentioned(fitted: Factors, observations: Observations) -> tuple[Factors, Observations]:
+    """The factors with those columns that entries mention, if they are in shards, and the entries numbered by them."""
+    if not isinstance(fitted, ShardedFactors):
+        return fitted, observations
+    cols, at = np.unique(np.append(observations.cols, 0), return_inverse=True)  # one at least
+    shape = observations.shape[0], cols.size
+    near = Observations.from_coo(observations.rows, at[:-1], observations.values, shape, weights=observations.weights)
+    lines = np.ascontiguousarray(fitted.right[cols])
+    return Factors(lines[:0], lines, fitted.k, fitted.biased, fitted.offset), near
 
 
 def _coordinates(model: Contents, observations: Observations, axis: int, given: tuple[Any, ...]) -> Array | None:
@@ -180,7 +193,9 @@ def multiplier(regularizer: Any, frame: Frame) -> Array:
 
 def _beside(observations: Observations, n: int, col_ids: Identifiers | None, what: str) -> Observations:
     """Observations of new rows, their columns numbered as the fitted model numbers them."""
-    if observations.col_ids is not None and col_ids is not None:
+    if observations.col_ids is col_ids and observations.shape[1] == n:
+        cols = observations.cols
+    elif observations.col_ids is not None and col_ids is not None:
         cols = col_ids.positions(observations.col_ids.values, what)[observations.cols]
     elif observations.shape[1] <= n:
         cols = observations.cols

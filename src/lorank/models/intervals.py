@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,6 +43,8 @@ PRIOR = 5.0
 STEPS, RIDGE = 20, 1.0
 # Order statistics that are kept, so that a calibration stays small beside the factors.
 KEPT = 1000
+# Scales that are read at a time.
+BLOCK = 1 << 20
 # Entries that the coefficients are found from: half of those held out, but no more than this.
 ENOUGH = 50_000
 
@@ -78,13 +81,20 @@ class Calibration:
 
     def scale(self, rows: Array, cols: Array) -> Array:
         """s_ij at positions, -1 for unseen rows and columns."""
-        return np.asarray(self.row_scale[rows], np.float64) * self.col_scale[cols]
+        # Scales that are in shards know no positions from the end.
+        own, other = rows % len(self.row_scale), cols % len(self.col_scale)
+        return np.asarray(self.row_scale[own], np.float64) * self.col_scale[other]
 
     def for_new(self, axis: int, lines: int) -> Calibration:
         """The calibration for new rows (axis 0) or columns (1), which are taken as middling ones."""
         sides = [self.row_scale, self.col_scale]
-        sides[axis] = np.full(lines + 1, np.exp(np.log(sides[axis][:-1], dtype=np.float64).mean()))
+        sides[axis] = np.full(lines + 1, self.middling[axis])
         return Calibration(sides[0], sides[1], self.ratios, self.count)
+
+    @cached_property
+    def middling(self) -> tuple[float, float]:
+        """The geometric mean of the scales of rows, and of columns."""
+        return _geometric_mean(self.row_scale), _geometric_mean(self.col_scale)
 
 
 def calibrate(fits: Sequence[Fit], seed: int, n_jobs: int | None = None) -> Calibration:
@@ -93,25 +103,47 @@ def calibrate(fits: Sequence[Fit], seed: int, n_jobs: int | None = None) -> Cali
     There may be several such fits to the same matrix, with different entries held out; scales are those of the first.
     """
     workers = Workers(n_jobs)
-    parts = [_difficulties(*fit, workers) for fit in fits]
+    lines, held_out = zip(*(_difficulties(*fit, workers) for fit in fits))
     workers.close()
-    squares = np.concatenate([part.squares for part in parts])
+    found = fit_scale(*(np.concatenate(part) for part in zip(*held_out)), seed)
+    rows, cols = lines[0]
+    return Calibration(found.rows(rows), found.cols(cols), found.ratios, found.count)
+
+
+@dataclass(frozen=True)
+class ScaleFit:
+    """The regression of the scale on how difficult lines are: its coefficients (7,), ratios and their count."""
+
+    beta: Array
+    ratios: Array
+    count: int
+
+    def rows(self, difficult: Array) -> Array:
+        """Scales of rows (lines,), given `difficulty` of each; the constant goes with them."""
+        # Halves because these are scales, not variances.
+        return np.asarray(np.exp((self.beta[0] + difficult @ self.beta[1:4]) / 2))
+
+    def cols(self, difficult: Array) -> Array:
+        """Scales of columns."""
+        return np.asarray(np.exp(difficult @ self.beta[4:] / 2))
+
+
+def fit_scale(rows: Array, cols: Array, squares: Array, seed: int) -> ScaleFit:
+    """From the `difficulty` of the row and of the column of each held-out entry, (n, 3), and its squared residual."""
     first = np.zeros(squares.size, bool)
     first[np.random.default_rng(seed).permutation(squares.size)[: min(squares.size // 2, ENOUGH)]] = True
-    features = np.vstack([part.features for part in parts])
-    # What is known before of each part, the last column of either side.
-    known = features[:, [3, 6]].sum(axis=1)
-    beta = _log_variance(features[first], squares[first] * np.exp(-known[first]))
+    features = np.hstack([np.ones((np.count_nonzero(first), 1)), rows[first], cols[first]])
+    # What is known before, the last column of either side.
+    known = rows[first, 2] + cols[first, 2]
+    beta = _log_variance(features, squares[first] * np.exp(-known))
     # Lines with fewer entries are never known better.
     beta[[3, 6]] = np.maximum(beta[[3, 6]] + 1, 0)
-    scale = np.exp(features @ beta / 2)
-    ratios = np.sort(np.sqrt(squares[~first]) / scale[~first])
+    found = ScaleFit(beta, np.zeros(0), 0)
+    ratios = np.sort(np.sqrt(squares[~first]) / (found.rows(rows[~first]) * found.cols(cols[~first])))
     kept = ratios
     if ratios.size > KEPT:
         kept = ratios[np.ceil(np.linspace(0, ratios.size - 1, KEPT)).astype(np.int64)]
-    # The constant goes with the rows; halves because these are scales, not variances.
-    row_scale = np.exp((beta[0] + parts[0].rows @ beta[1:4]) / 2)
-    return Calibration(row_scale, np.exp(parts[0].cols @ beta[4:] / 2), kept, int(ratios.size))
+    return ScaleFit(beta, kept, int(ratios.size))
 
 
 def bounds(
@@ -140,43 +172,46 @@ def bounds(
     return lower.astype(predicted.dtype), upper.astype(predicted.dtype)
 
 
-@dataclass(frozen=True)
-class _Difficulties:
-    """Of one fit: what the scale depends on, of rows (m + 1, 3) and columns (n + 1, 3), and of held-out entries with a
-    constant before them (entries, 7); and the squares of these entries' residuals."""
-
-    rows: Array
-    cols: Array
-    features: Array
-    squares: Array
+def _geometric_mean(scales: Array) -> float:
+    """Of all but the last one; in blocks, since they may be in shards."""
+    lines = len(scales) - 1
+    blocks = (np.asarray(scales[lo : min(lo + BLOCK, lines)], np.float64) for lo in range(0, lines, BLOCK))
+    return math.exp(sum(float(np.log(block).sum()) for block in blocks) / max(lines, 1))
 
 
-def _difficulties(factors: Factors, train: Observations, held_out: Observations, workers: Workers) -> _Difficulties:
+def _difficulties(
+    factors: Factors, train: Observations, held_out: Observations, workers: Workers
+) -> tuple[list[Array], tuple[Array, Array, Array]]:
+    """`difficulty` of rows (m + 1, 3) and columns (n + 1, 3), with a line without observations at the end, and of the
+    rows and columns of held-out entries, beside the squares of their residuals."""
     fitted, unseen = (
         (factors.predict(part.rows, part.cols, workers) - part.values).astype(np.float64) ** 2
         for part in (train, held_out)
     )
     fitted /= float(fitted.mean()) or 1.0
-    ridges = empirical_bayes_offsets(train).ridges
-    rows, cols = (
-        _of_lines(index, unseen_index, fitted, size, ridge)
-        for index, unseen_index, size, ridge in zip(
-            (train.rows, train.cols), (held_out.rows, held_out.cols), train.shape, ridges
-        )
-    )
-    features = np.hstack([np.ones((held_out.nnz, 1)), rows[held_out.rows], cols[held_out.cols]])
-    return _Difficulties(rows, cols, features, unseen)
+    sides = []
+    for index, apart, size, ridge in zip(
+        (train.rows, train.cols),
+        (held_out.rows, held_out.cols),
+        train.shape,
+        empirical_bayes_offsets(train).ridges,
+    ):
+        counts = np.bincount(index, minlength=size + 1)
+        least = int(counts[apart].min(initial=counts.max()))
+        sides.append(difficulty(counts, np.bincount(index, fitted, size + 1), ridge, least))
+    return sides, (sides[0][held_out.rows], sides[1][held_out.cols], unseen)
 
 
-def _of_lines(index: Array, held_out: Array, squares: Array, size: int, ridge: float) -> Array:
-    """log v, log(1 + n) and log(1 + 1 / (n + r)) of each line, and of one without observations: (size + 1, 3).
+def difficulty(counts: Array, squares: Array, ridge: float, least: int = 0) -> Array:
+    """log v, log(1 + n) and log(1 + 1 / (n + r)) of lines (lines, 3), given n and sums of squares as parts of their
+    mean.
 
-    How entries differ with n can only be seen where lines have held-out ones: below, n counts as the least of theirs.
+    How entries differ with n can only be seen where lines have held-out ones: below `least`, n counts as that.
     """
-    counts = np.bincount(index, minlength=size + 1)
-    means = (np.bincount(index, squares, size + 1) + PRIOR) / (counts + PRIOR)
-    active = np.maximum(counts, counts[held_out].min(initial=counts.max()))
-    return np.column_stack([np.log(means), np.log1p(active), np.log1p(1 / (counts + min(ridge, PRIOR)))])
+    means = (squares + PRIOR) / (counts + PRIOR)
+    return np.column_stack(
+        [np.log(means), np.log1p(np.maximum(counts, least)), np.log1p(1 / (counts + min(ridge, PRIOR)))]
+    )
 
 
 def _log_variance(features: Array, squares: Array) -> Array:

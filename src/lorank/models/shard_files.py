@@ -29,8 +29,9 @@ MANIFEST = "manifest.json"
 # Names of the files in folders of older formats, besides the arrays that the manifest names.
 _SHARD = re.compile(r"((row|col)(-ids|-sorted|-places)?|seen(-ends|-values)?)-[0-9]+\.npy")
 FORMAT, OLDER = "lorank shards 3", ("lorank shards 1", "lorank shards 2")
-# The same with shards of unequal size, whose ends the manifest has.
-UNEQUAL_FORMAT = "lorank shards 4"
+# The same with shards of unequal size, whose ends the manifest has; since 5 the calibration may be in shards too.
+UNEQUAL_FORMAT = "lorank shards 5"
+CHECKED = (FORMAT, "lorank shards 4", UNEQUAL_FORMAT)
 
 
 def is_shards(folder: str | Path) -> bool:
@@ -92,7 +93,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         url = url_of(folder / MANIFEST)
         manifest = json.loads((folder / MANIFEST).read_bytes() if url is None else remote.read_bytes(url))
         written = manifest.get("format")
-        if written in (FORMAT, UNEQUAL_FORMAT):
+        if written in CHECKED:
             whole = manifest.pop("checksum", None) == _checksum(manifest) and isinstance(manifest["files"], dict)
         elif written in OLDER:
             manifest.pop("files", None)
@@ -100,7 +101,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             whole = {"row", "col", "seen", "setting"} <= manifest.keys()
     except (OSError, ValueError, AttributeError, RecursionError, KeyError, TypeError, ZeroDivisionError, OverflowError):
         raise InputError(f"{folder} is not a folder of model shards, or its manifest is damaged.") from None
-    if written not in (FORMAT, UNEQUAL_FORMAT, *OLDER):
+    if written not in (*CHECKED, *OLDER):
         raise InputError(f"{folder} has the format {written!r}; this lorank reads {FORMAT!r}.")
     if not whole:
         raise InputError(f"The manifest of {folder} is damaged: its checksum is wrong; save the model again.")

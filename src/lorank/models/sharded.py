@@ -7,7 +7,7 @@ arrays of positions) works from disk in bounded memory; `np.asarray` reads all o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.kernels import Workers
-from lorank.linalg import Factors
+from lorank.linalg import Factors, gram
 from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
 
@@ -121,6 +121,24 @@ class ShardedFactors(Factors):
             factors = Factors(left.shard(i), right.shard(j), self.k, self.biased, self.offset)
             answer[own] = factors.predict(rows[own] - left.ends[i], cols[own] - right.ends[j], workers)
         return answer
+
+    @cached_property
+    def grams(self) -> tuple[Array, Array]:
+        """W^T W and H^T H, one shard after the other; once, since they are read whole for it."""
+        left: Any = self.left
+        right: Any = self.right
+        workers = Workers()
+        rows, cols = (
+            sum((gram(side.shard(number), self.k, workers) for number in range(len(side.ends) - 1)), np.zeros(()))
+            for side in (left, right)
+        )
+        workers.close()
+        return rows, cols
+
+    def with_rows(self, rows: Array) -> ShardedFactors:
+        """The same columns beside other rows (padded), which are in memory."""
+        there: Any = ShardedArray(np.array([0, len(rows)]), lambda number: rows)
+        return replace(self, left=there)
 
     def loaded(self) -> Factors:
         """The same factors in memory."""

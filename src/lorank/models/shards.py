@@ -206,7 +206,9 @@ def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
     left, right = (_factor(files, side, manifest, kinds) for side in ("row", "col"))
     factors = ShardedFactors(left, right, k, biased, float(manifest["offset"]))
     ids = [_ids(files, side, manifest[side]) for side in ("row", "col")]
-    arrays = {str(name): files.open(f"{name}.npy") for name in manifest["arrays"]}
+    arrays: dict[str, Any] = {str(name): files.open(f"{name}.npy") for name in manifest["arrays"]}
+    if manifest.get("scales"):
+        arrays |= {f"calibration.{side}_scale": _scale(files, side, manifest) for side in ("row", "col")}
     seen = None
     if manifest["seen"] is not None:
         totals = [int(total) for total in manifest["seen"]]
@@ -253,6 +255,20 @@ def _factor(files: ShardFolder, side: str, manifest: dict[str, Any], kinds: set[
             return False
 
         return files.open(f"{side}-{number}.npy", fits)
+
+    return ShardedArray(ends, read)
+
+
+def _scale(files: ShardFolder, side: str, manifest: dict[str, Any]) -> ShardedArray:
+    """The calibration's scales of one side; the last shard has that of lines without observations."""
+    ends = _ends(manifest[side])
+    ends = np.append(ends, ends[-1] + 1)
+
+    def read(number: int) -> Array:
+        def fits(own: Array) -> bool:
+            return own.shape == (ends[number + 1] - ends[number],) and own.dtype == np.float32 and finite(own)
+
+        return files.open(f"{side}-scale-{number}.npy", fits)
 
     return ShardedArray(ends, read)
 

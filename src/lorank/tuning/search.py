@@ -8,7 +8,7 @@ The searches of the library differ in these two alone:
 - `choice`: one kind of model after the other, each by a strategy of its own; for a method that is "auto".
 - `budgeted`: any method of the catalogue, each fit from a fresh start, as many for each method; for `compare`.
 - `coordinate`: parameters with a few values each, one after the other; for places that are held out whole.
-- `lorank.distributed.path`: lam alone, on entries of a folder that no process holds.
+- `lorank.distributed.path`: `path` on a sample of rows, then rank and lam on entries of a folder that no process holds.
 """
 
 from __future__ import annotations
