@@ -140,6 +140,16 @@ def test_long_delimiter_inside_quotes_and_across_blocks(tmp_path, monkeypatch):
     assert entries(found) == {(f"u{i}", f"a::b{i}"): float(i) for i in range(200)}
 
 
+def test_long_lines_are_sniffed_whole(tmp_path):
+    """A header of 200 kB was cut at 64, and a long id in the first line left nothing to find columns in."""
+    names = [f"column-{j:05}" for j in range(15_000)]
+    lines = [",".join(["id", *names]), *(",".join([f"r{i}", *["1.5"] * len(names)]) for i in range(2))]
+    found = tables.read(put(tmp_path, "wide.csv", "\n".join(lines)))[0]
+    assert found.shape == (2, 15_000)
+    found = tables.read(put(tmp_path, "long.csv", f"u,i,v\n{'x' * 100_000},1,2\ny,1,3\n"))[0]
+    assert found.shape == (2, 1)
+
+
 def test_no_header(tmp_path):
     said = []
     found, columns = tables.read(put(tmp_path, "a.dat", "1::10::5::99\n2::10::3::98\n"), "1", "2", "3", say=said.append)

@@ -23,6 +23,8 @@ from lorank.memory import check_memory
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 BLOCK = 1 << 23
 SAMPLE = 1 << 16
+# Lines that the sample should have, and bytes that it may take for them.
+LINES, LONGEST = 10, 1 << 24
 _CANDIDATES = ("::", "\t", ";", "|", ",", " ")
 # Stands for a delimiter of several characters, which the parsers do not know.
 _STAND_IN = "\x1f"
@@ -195,12 +197,16 @@ def sniff(
     """
     with open_input(path, member=member) as file:
         sample = file.read(SAMPLE)
+        # Lines may be long: of a wide table, or for one id among others.
+        while sample.count(b"\n") < LINES and len(sample) < LONGEST and (more := file.read(len(sample))):
+            sample += more
+        cut = bool(file.read(1))
     if b"\0" in sample:
         raise InputError(f"{path} is not a table of text; if it is one in UTF-16, give its encoding.")
     try:
         text = sample.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if len(sample) < SAMPLE or error.start < SAMPLE - 4:  # not just a character that the sample cuts in two
+        if not cut or error.start < len(sample) - 4:  # not just a character that the sample cuts in two
             raise InputError(
                 f"{path} is not UTF-8 text (byte {error.start}); give its encoding, or convert it to UTF-8."
             ) from None
@@ -231,8 +237,11 @@ def sniff_text(text: str, path: Path, names: Sequence[str | None] = (), without:
     wanted = {name for name in names if name is not None}
 
     def merit(candidate: str) -> tuple[bool, bool, int]:
-        even, width = _width(text, candidate)
-        has_names = bool(wanted) and wanted <= set(_first(text, candidate)[0])
+        try:
+            even, width = _width(text, candidate)
+            has_names = bool(wanted) and wanted <= set(_first(text, candidate)[0])
+        except csv.Error:  # under a delimiter that it does not have, a long line is one field, which is too long
+            return False, False, 0
         return has_names, even and width > 1, width
 
     return max((candidate for candidate in _CANDIDATES if candidate != without), key=merit)
