@@ -149,7 +149,7 @@ def test_intervals_are_those_of_a_fit_in_memory(folder, entries, small, tmp_path
     users, items, _ = entries
     kept = many.loaded().observations
     held = drawn(kept.rows, kept.cols, 0.2, 0)
-    expected = calibrate(many.loaded().factors, kept.subset(~held), kept.subset(held), 0)
+    expected = calibrate([(many.loaded().factors, kept.subset(~held), kept.subset(held))], 0)
     for model in (back, many, one, lorank.load(tmp_path / "model.lorank"), many.loaded()):
         found = model.calibration
         assert found.count == expected.count

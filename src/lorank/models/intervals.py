@@ -105,9 +105,9 @@ def calibrate(fits: Sequence[Fit], seed: int, n_jobs: int | None = None) -> Cali
     workers = Workers(n_jobs)
     lines, held_out = zip(*(_difficulties(*fit, workers) for fit in fits))
     workers.close()
-    found = fit_scale(*(np.concatenate(part) for part in zip(*held_out)), seed)
-    rows, cols = lines[0]
-    return Calibration(found.rows(rows), found.cols(cols), found.ratios, found.count)
+    rows, cols, squares = (np.concatenate(part) for part in zip(*held_out))
+    found = fit_scale(rows, cols, squares, seed)
+    return Calibration(found.rows(lines[0][0]), found.cols(lines[0][1]), found.ratios, found.count)
 
 
 @dataclass(frozen=True)
