@@ -25,7 +25,7 @@ from lorank.types import Array
 # are gone through.
 TREES, LEAF, PART, ROUNDS = 50, 3, 0.75, 2
 # Fewer observed cells of a column say nothing, and more rows than this are not needed.
-FEWEST_CELLS, MOST_ROWS = 40, 3000
+FEWEST_CELLS, MOST_ROWS = 40, 2000
 # Tables of more columns of codes are left to low rank.
 MOST_WIDTH = 50
 # Trees of less weight are left out, and those that gain less than half a standard error of their gain.

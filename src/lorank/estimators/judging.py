@@ -20,6 +20,8 @@ from lorank.types import Array
 
 # Sweeps of a sampler that is only compared with others, and iterations of other methods.
 TRIAL_SWEEPS, TRIAL_ITERATIONS = 16, 50
+# Rows that the sampler is tried on, at most: with more, other ones would not be chosen.
+TRIAL_ROWS = 4000
 # Cells up to which so many folds are held out in turn; beyond the last, one tenth is held out once.
 FOLDS = ((1_000, 5), (100_000, 3))
 # Column means are taken if a model is worse than them by this part of their error. In doubt it is not: what is missing
@@ -66,6 +68,8 @@ def cross_validated(
     """
     if mean and min(cells.shape) < 2:  # one row, or one column, says nothing of another
         return "mean", filling, {}
+    if filling.method.samples and len(cells) > TRIAL_ROWS:
+        cells = cells[np.random.default_rng(filling.seed).choice(len(cells), TRIAL_ROWS, replace=False)]
     judge = _Judge(filling, columns, cells, weights)
     coding = Coding(columns, cells, scales[0], weights)
     ranks = filling.ranks(coding.width, len(cells))
