@@ -33,8 +33,8 @@ from lorank.tuning.setting import Setting, Space, noise_by_threshold, noise_norm
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
 from lorank.tuning.trials import CANDIDATE, TrialStatus
 
-# Entries of the sample.
-SAMPLE = 300_000
+# Entries of the sample, and multiples of its lam that all entries are fitted with first.
+SAMPLE, ABOVE = 300_000, (16.0, 4.0)
 
 Strategy = Callable[[Search], Fitted | None]
 
@@ -107,7 +107,7 @@ def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, 
     def strategy(search: Search) -> Fitted:
         path = WarmPath(space, everything, search)
         path.most = path.most if most is None else most
-        fit = path.run_on_more(begin, ratio, 0 if most is None else None)
+        fit = path.run_on_more(begin, ratio, 0 if most is None else None, ABOVE)
         if most is None or not space.offsets or fit.parameters["rank"] == 0:
             return fit
         alone = search.attempt({**fit.parameters, "rank": 0, "biases": True})
