@@ -172,11 +172,11 @@ def fit(
                 if searched:
                     sample = row_sample(engine, (m, n), plain.total, SAMPLE, seed)
                     found, noise = search_sample(asked, sample, seed, saved, on_trial)
-                    del sample
                     tried, k = found.trials, max(found.parameters["rank"], 1)
                     check_room(k)
-                    ratio = plain.noise_norm / noise
-                    strategy = from_sample(asked, found, ratio, nothing, _largest(k, min(m, n), check_room))
+                    most = _largest(k, min(m, n), check_room) if sample.nnz < plain.total else None
+                    del sample
+                    strategy = from_sample(asked, found, plain.noise_norm / noise, nothing, most)
                 else:
                     k = asked.setting.rank
                     check_room(k)

@@ -33,8 +33,8 @@ from lorank.tuning.setting import Setting, Space, noise_by_threshold, noise_norm
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
 from lorank.tuning.trials import CANDIDATE, TrialStatus
 
-# Entries of the sample.
-SAMPLE = 300_000
+# Entries of the sample, and multiples of its lam that all entries are fitted with first.
+SAMPLE, ABOVE = 300_000, (16.0, 4.0)
 
 Strategy = Callable[[Search], Fitted | None]
 
@@ -91,14 +91,14 @@ def search_sample(
     return found, noise_norm(parts[0][0])
 
 
-def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, most: int) -> Strategy:
+def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, most: int | None) -> Strategy:
     """On all entries, from what was found on a sample whose noise has a norm `ratio` times smaller.
 
     A sample of sparse data may say that there is nothing but offsets where all of it says more: both are tried. `most`
-    is the largest rank that there is room for.
+    is the largest rank that there is room for; None if the sample was of all rows, so that its rank is known already.
     """
     begin = found.best
-    if begin.parameters["rank"] == 0:
+    if begin.parameters["rank"] == 0 and most is not None:
         others = [trial for trial in found.trials if trial.parameters["rank"]]
         begin = Fitted(min(others, key=lambda trial: trial.error)) if others else begin
     space = Space.of(registry.find(asked.method), asked.lam, asked.rank, asked.theta, asked.biases)
@@ -106,9 +106,9 @@ def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, 
 
     def strategy(search: Search) -> Fitted:
         path = WarmPath(space, everything, search)
-        path.most = most
-        fit = path.run_on_more(begin, ratio)
-        if not space.offsets or fit.parameters["rank"] == 0:
+        path.most = path.most if most is None else most
+        fit = path.run_on_more(begin, ratio, 0 if most is None else None, ABOVE)
+        if most is None or not space.offsets or fit.parameters["rank"] == 0:
             return fit
         alone = search.attempt({**fit.parameters, "rank": 0, "biases": True})
         return alone if fit.error > (1 - PAYS) * alone.error else fit

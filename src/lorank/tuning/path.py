@@ -145,16 +145,22 @@ class WarmPath:
         begin("features")
         return self.features(best) if self.space.features else best
 
-    def run_on_more(self, known: Fitted, ratio: float, doublings: int | None = None) -> Fitted:
+    def run_on_more(
+        self, known: Fitted, ratio: float, doublings: int | None = None, above: tuple[float, ...] = ()
+    ) -> Fitted:
         """From the best fit of the same kind to some of the data, whose noise had a norm `ratio` times smaller.
 
         Its lam is known but for that. More data may bear a larger rank: it is doubled while that pays, so often at most
-        (None for as often as it does).
+        (None for as often as it does). `above` are multiples of lam that are fitted first, each from the last: from a
+        random start a small weight may lead nowhere.
         """
         begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
         given["lam"] *= 1.0 if self.fixed else ratio
         begin("rank")
-        best = self.search.attempt(given)
+        start: tuple[Factors, ...] = ()
+        for factor in above if given["rank"] and not self.fixed else ():
+            start = self.search.attempt({**given, "lam": factor * given["lam"]}, start).starts
+        best = self.search.attempt(given, start)
         if best.parameters["rank"] == 0:
             return best
         largest = self.most if doublings is None else min(self.most, given["rank"] << doublings)
