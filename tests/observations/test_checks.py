@@ -112,8 +112,10 @@ def test_a_shape_for_which_there_is_no_memory_is_refused_before_scipy_makes_room
     for given in (diagonal, sp.coo_array(([1.0], ([0], [0])), shape=(3, 1 << 40)), ([0, 1 << 40], [0, 1], [1, 2])):
         with pytest.raises(MemoryLimitError, match="109951162777"):
             observe(given)
-    with pytest.raises(InputError, match="two dimensions"):
-        Observations.from_sparse(sp.coo_array(np.ones(3)))
+    line = sp.coo_array(np.ones(3))
+    if len(line.shape) == 1:  # SciPy before 1.13 makes a row of it
+        with pytest.raises(InputError, match="two dimensions"):
+            Observations.from_sparse(line)
 
 
 @pytest.mark.parametrize(
