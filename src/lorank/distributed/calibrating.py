@@ -28,21 +28,16 @@ ENTRIES = 100_000
 
 @dataclass(frozen=True)
 class Scales:
-    """The scales of each side (lines, 1), what they were found by, and the ridges of offsets."""
+    """The scales of each side (lines, 1), what they were found by, and those of a line without observations."""
 
     sides: dict[str, FactorShards]
     found: ScaleFit
-    ridges: dict[str, float]
-
-    def unseen(self, side: str) -> Array:
-        """The scale of a line without observations, (1,)."""
-        nothing = difficulty(np.zeros(1), np.zeros(1), self.ridges[side])
-        return (self.found.rows if side == ROWS else self.found.cols)(nothing).astype(np.float32)
+    unseen: dict[str, Array]
 
     def calibration(self, engine: Engine) -> Calibration:
         """All of it in memory."""
         rows, cols = (
-            np.concatenate([*(shard[:, 0] for shard in engine.each(side, shards_of, own)), self.unseen(side)])
+            np.concatenate([*(shard[:, 0] for shard in engine.each(side, shards_of, own)), self.unseen[side]])
             for side, own in self.sides.items()
         )
         return Calibration(rows, cols, self.found.ratios, self.found.count)
@@ -70,10 +65,14 @@ def calibrate(problem: FolderProblem, factors: Factors, seed: int) -> Scales | N
     rows, cols = (np.concatenate(part) for part in zip(*known))
     found = fit_scale(rows, cols, np.concatenate(squares), seed)
     scales: dict[str, FactorShards] = {}
-    for side, lines in zip((ROWS, COLS), factors.shape):
+    unseen: dict[str, Array] = {}
+    for side, lines, seen in zip((ROWS, COLS), factors.shape, (rows, cols)):
         scales[side] = engine.factor(side, lines, 0, np.float32, 1)
-        engine.each(side, keep_scale, scales[side], about[side], found)
-    return Scales(scales, found, ridges)
+        # Lines with fewer entries than any that has a held-out one count as if they had as many.
+        least = float(seen[:, 1].min())
+        engine.each(side, keep_scale, scales[side], about[side], found, least)
+        unseen[side] = scale_of(side, difficulty(np.zeros(1), np.zeros(1), ridges[side]), found, least)
+    return Scales(scales, found, unseen)
 
 
 def keep_difficulty(
@@ -121,13 +120,18 @@ def difficulties_at(
 
 
 def keep_scale(
-    owner: Owner, side: str, new: FactorShards, about: FactorShards, found: ScaleFit
+    owner: Owner, side: str, new: FactorShards, about: FactorShards, found: ScaleFit, least: float
 ) -> Iterator[tuple[int, None]]:
     """The scales of the lines of each part."""
     for number in owner.sides[side]:
-        scale = (found.rows if side == ROWS else found.cols)(owner.shard(about, number))
-        owner.keep(new, number, scale[:, None].astype(np.float32))
+        owner.keep(new, number, scale_of(side, owner.shard(about, number), found, least)[:, None])
         yield number, None
+
+
+def scale_of(side: str, difficult: Array, found: ScaleFit, least: float) -> Array:
+    """Scales (lines,) of lines that are so difficult (lines, 3)."""
+    difficult = np.column_stack([difficult[:, 0], np.maximum(difficult[:, 1], least), difficult[:, 2]])
+    return (found.rows if side == ROWS else found.cols)(difficult).astype(np.float32)
 
 
 def _squares(owner: Owner, factors: Factors, lines: Lines) -> Array:

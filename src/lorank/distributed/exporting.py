@@ -68,7 +68,7 @@ def export(
             about |= {"calibration": scales.found.count, "scales": True}
             arrays["calibration.ratios"] = scales.found.ratios.astype(np.float32)
             for side, name in NAMES.items():
-                np.save(beside / f"{name}-scale-{len(ids[side])}.npy", scales.unseen(side))
+                np.save(beside / f"{name}-scale-{len(ids[side])}.npy", scales.unseen[side])
         sigma = None if model.sigma is None else model.sigma.tolist()
         about |= {**describe(model, arrays), **about, "arrays": list(arrays), "sigma": sigma, "format": UNEQUAL_FORMAT}
         for name, array in arrays.items():
