@@ -130,7 +130,7 @@ def _csv_on_output() -> Iterator[Callable[[Mapping[str, Any]], None]]:
         started = True
         # Python before 3.13 leaves a text with "\r" bare, which others would read as the end of a line.
         returns = any("\r" in cell for row in rows for cell in row if isinstance(cell, str))
-        quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+        quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
         csv.writer(sys.stdout, lineterminator="\n", quoting=quoting).writerows(rows)
 
     yield append

@@ -231,8 +231,8 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
         at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1
         pair = (int(indices[twice]), at) if side == COLS else (at, int(indices[twice]))
         names = [plan.ids[which].id_of(at) for which, at in zip((ROWS, COLS), pair)]
-        pair = printable(f"({names[0]}, {names[1]})")
-        raise InputError(f"The entry {pair} is given more than once; keep one value for each pair.")
+        entry = printable(f"({names[0]}, {names[1]})")
+        raise InputError(f"The entry {entry} is given more than once; keep one value for each pair.")
     lines = Lines(pointers, indices, values)
     check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
     return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines, width)
