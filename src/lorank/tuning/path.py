@@ -157,10 +157,11 @@ class WarmPath:
         begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
         given["lam"] *= 1.0 if self.fixed else ratio
         begin("rank")
-        start: tuple[Factors, ...] = ()
+        last: Fitted | None = None  # as long as it is referred to, it is saved
         for factor in above if given["rank"] and not self.fixed else ():
-            start = self.search.attempt({**given, "lam": factor * given["lam"]}, start).starts
-        best = self.search.attempt(given, start)
+            more = {**given, "lam": factor * given["lam"]}
+            last = self.search.attempt(more, () if last is None else last.starts)
+        best = self.search.attempt(given, () if last is None else last.starts)
         if best.parameters["rank"] == 0:
             return best
         largest = self.most if doublings is None else min(self.most, given["rank"] << doublings)
