@@ -265,7 +265,7 @@ def test_a_damaged_block_is_named(tmp_path):
 def test_a_block_that_is_damaged_in_any_sweep_is_rebuilt(folder, tmp_path, when, side):
     work = tmp_path / "work"
     work.mkdir()
-    same = {**NAMES, "backend": "out-of-core", "work_folder": work, "rank": 2, "tol": 0, "max_iter": 6}
+    same = {**NAMES, "backend": "out-of-core", "work_folder": work, "rank": 2, "lam": 10.0, "tol": 0, "max_iter": 6}
     whole, damaged = fit(folder, **same, validation=0.2), []
 
     def damage(progress):
