@@ -1,10 +1,12 @@
 """Conjugate gradients on lines against the exact solution of the same regressions."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from lorank import MatrixCompletion
 from lorank.linalg import Factors, diagonal_frame
 from lorank.observations import Observations
 from lorank.problems import Problem, Unobserved
@@ -95,3 +97,13 @@ def test_diagonal_frame():
     np.testing.assert_allclose(T.T @ (base + ridge) @ T, np.eye(6), atol=1e-9)
     np.testing.assert_allclose(T.T @ ridge @ T, np.diag(r), atol=1e-9)
     np.testing.assert_allclose(T @ inverse, np.eye(6), atol=1e-9)
+
+
+def test_without_a_ridge_lines_are_solved():
+    """No ridge of its own may come in: the fit would end away from data that it can reproduce."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3)) @ rng.standard_normal((3, 120))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    with warnings.catch_warnings(action="ignore"):
+        fitted = MatrixCompletion("mf", 32, 0.0, biases=False, features=None, random_state=0, max_iter=30).fit(X)
+    assert fitted.result_.history.objective[-1] < 1e-3

@@ -86,6 +86,9 @@ class FactoredProblem(BaseProblem):
         full, drag = self.line_terms(factors, ridge, pull, transposed, beside=beside)
         lines = self._working(factors, transposed)
         base, constant = self._base(factors)
+        if base is None and not full.any():
+            # Nothing is common to the lines, so that no frame makes their systems better: solve them.
+            return self.ridge_regressions(factors, ridge, pull, transposed, beside=beside)
         bordered = np.zeros((k + 1, k + 1)) if base is None else base.astype(np.float64)
         T, inverse, r = diagonal_frame(bordered[:k, :k], full.astype(np.float64), 100 * float(np.finfo(dtype).eps))
         turn = T.astype(dtype)
