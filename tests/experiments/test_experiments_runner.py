@@ -123,12 +123,12 @@ def test_records_of_other_code_are_made_again(finished, monkeypatch):
 
 def test_only_the_meaning_of_code_counts(tmp_path):
     def version(text):
-        for name in records.RUN:
-            path = tmp_path / "experiments" / name
+        for name in (*records.FILES, "losses/pointwise.py"):
+            path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("")
         (tmp_path / "experiments" / "page.py").write_text(f"# {len(text)}\nx = {len(text)}")
-        (tmp_path / "losses.py").write_text(text)
+        (tmp_path / "losses" / "pointwise.py").write_text(text)
         records.code_version.cache_clear()
         return records.code_version(tmp_path)
 

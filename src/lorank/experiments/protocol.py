@@ -54,7 +54,8 @@ COMMON = (
     "how near the chosen lam, and weight of the graph, came over all seeds to an end of what was tried: at 0 it lies "
     "there, and what is beyond is not known.",
     "Every reported fit begins anew, and stops when the objective changes by less than 1e-4 of itself. Each runs on "
-    "one thread, on a core of its own; another cell runs on each other core meanwhile.",
+    "one thread, on a core of its own; another cell runs on each other core meanwhile. Seconds in which other "
+    "programs had that core are not counted.",
     "Rank > 1% counts the singular values above a hundredth of the largest; the numerical rank counts those above "
     "1e-10 of it.",
     "MB to fit is what the reported fit took beyond the most that its process still held from the search before it: 0 "

@@ -22,9 +22,30 @@ from lorank.files import sha256
 
 Row = dict[str, Any]
 
-# What a cell does not run: these rooms, and all but these files of this one.
-NOT_RUN = ("cli", "serving", "distributed", "tables", "plots", "experiments")
-RUN = ("data.py", "run_cell.py", "baselines.py")
+# What a cell runs: these rooms, and these files of others.
+ROOMS = (
+    "datasets",
+    "kernels",
+    "linalg",
+    "losses",
+    "observations",
+    "problems",
+    "registry",
+    "regularizers",
+    "side_information",
+    "solvers",
+)
+FILES = (
+    "estimators/completion.py",
+    "estimators/running.py",
+    "experiments/baselines.py",
+    "experiments/data.py",
+    "experiments/run_cell.py",
+    "spatial/kriging.py",
+    "tuning/budgeted.py",
+    "tuning/path.py",
+    "tuning/search.py",
+)
 
 
 def fingerprint(cell: Cell) -> str:
@@ -36,8 +57,7 @@ def fingerprint(cell: Cell) -> str:
 @cache
 def code_version(package: Path = Path(__file__).parents[1]) -> str:
     """Short digest of the code that cells run; comments, docstrings and layout do not count."""
-    files = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in NOT_RUN]
-    files += [package / "experiments" / name for name in RUN]
+    files = [path for room in ROOMS for path in (package / room).rglob("*.py")] + [package / name for name in FILES]
     return sha256("".join(_meaning(path, package) for path in sorted(files)).encode())[:12]
 
 

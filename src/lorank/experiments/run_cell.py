@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +27,8 @@ from lorank.side_information.coordinates import sphere
 from lorank.solvers import Progress, Status
 from lorank.tuning.budgeted import budgeted_search, decades_to_edge
 from lorank.tuning.path import lam_max
+
+T = TypeVar("T")
 
 # What a search calls the position of a graph or prior among those of the entry.
 SIDE = "side"
@@ -76,14 +78,14 @@ def _interpolate(cell: Cell, task: data.Task) -> dict[str, Any]:
     baseline = BASELINES[cell.entry.method]
     errors = [data.rmse(baseline.fit(points, task.train, **s), task.validation) for s in baseline.settings]
     best = int(np.argmin(errors))
-    before, started = reset_peak_memory(), time.perf_counter()
-    answer = baseline.fit(points, task.train, **baseline.settings[best])
-    seconds, peak = time.perf_counter() - started, peak_memory()
+    before = reset_peak_memory()
+    answer, seconds, share = _timed(lambda: baseline.fit(points, task.train, **baseline.settings[best]))
+    peak = peak_memory()
     return {
         "validation": errors[best],
         "trials": len(errors),
         "parameters": dict(baseline.settings[best]),
-        "seconds": seconds,
+        "seconds": share * seconds,
         "peak_mb": peak,
         "fit_mb": peak - before,
         "error": task.error(answer),
@@ -172,12 +174,13 @@ def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[
     before = reset_peak_memory()
     timing_only = cell.dataset.timing_only
     model = MatrixCompletion(**parameters, max_seconds=cell.budget.fit_seconds)
-    model.fit(task.train, callbacks=() if timing_only else [measure])
+    _, _, share = _timed(lambda: model.fit(task.train, callbacks=() if timing_only else [measure]))
     peak = peak_memory()
-    seconds = [model.result_.seconds]
-    if seconds[0] < SHORT:
-        seconds += [MatrixCompletion(**parameters).fit(task.train).result_.seconds for _ in range(2)]
     result = model.result_
+    seconds = [share * result.seconds]
+    if seconds[0] < SHORT:
+        again = [_timed(lambda: MatrixCompletion(**parameters).fit(task.train)) for _ in range(2)]
+        seconds += [part * other.result_.seconds for other, _, part in again]
     row: dict[str, Any] = {
         "seconds": float(np.median(seconds)),
         "peak_mb": peak,
@@ -195,10 +198,22 @@ def _final_fit(cell: Cell, task: data.Task, parameters: dict[str, Any]) -> dict[
         return row
     error = task.error(result.factors)
     curve.append((result.seconds, error))
+    curve = [(share * seconds, error) for seconds, error in curve]
     sigma = model.singular_values_
     ranks = {"rank": effective_rank(sigma), "numerical_rank": int(np.sum(sigma > NUMERICAL * sigma.max(initial=0.0)))}
     row |= {"error": error, **ranks, "curve": _rounded(curve)}
     return row | ({} if task.floor is None else {"floor": task.floor})
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float, float]:
+    """The answer, the seconds, and the part of them with a core: on a busy machine a cell also waits for its own.
+
+    A cell has one core and one thread; where a process cannot be pinned it has more of both, and the part is 1.
+    """
+    started, processor = time.perf_counter(), time.process_time()
+    answer = work()
+    seconds = time.perf_counter() - started
+    return answer, seconds, min(1.0, (time.process_time() - processor) / seconds)
 
 
 def _warm_up(parameters: dict[str, Any], train: Observations) -> None:
