@@ -6,7 +6,6 @@ stations x 1236 months; both keep what it took (`climate_records`).
 
 from __future__ import annotations
 
-import itertools
 import resource
 import sys
 import time
@@ -15,58 +14,8 @@ import numpy as np
 from climate_records import SAVED, Records
 from climate_stations import split
 
-from lorank import MatrixCompletion
-from lorank.datasets import StationData, mountain_stations
-from lorank.observations import Observations
-from lorank.side_information import GraphLaplacian, KernelPrior
+from lorank.datasets import mountain_stations
 from lorank.spatial import GridCompletion, SpatialCompletion
-
-
-def speed(data: StationData, seen: np.ndarray) -> None:
-    """data and what is seen of them with gaps. Processor time, since a busy machine says little by its clock."""
-    observations = {"70% of the stations": Observations.from_dense(seen), "all stations": data.observations()}
-    prior = KernelPrior.on_earth(data.latitude, data.longitude, length=2.0, nugget=0.1)
-    graph = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=8.0, weight=0.01)
-    nearest = GraphLaplacian.from_coordinates(data.latitude, data.longitude, rate=8.0, neighbours=10, weight=0.01)
-    print("\n## One fit of 1218 stations x 1200 months, factored nuclear norm, lam 3: processor seconds, best of 3\n")
-    print("| seen | rank | plain | kernel prior | dense graph | 10 neighbours |\n|---|---|---|---|---|---|")
-    for (where, seen_entries), rank in itertools.product(observations.items(), (10, 20, 40)):
-        times = []
-        for side in (None, prior, graph, nearest):
-            runs = []
-            for _ in range(3):
-                # A new object each time: what a prior or a graph prepares for a fit is part of the fit.
-                fresh = None if side is None else side.scaled(1.0)
-                started = time.process_time()
-                MatrixCompletion("factored-nuclear", rank, 3.0, row_side=fresh, random_state=0).fit(seen_entries)
-                runs.append(time.process_time() - started)
-            times.append(min(runs))
-        ratios = " | ".join(f"{t:.2f} ({t / times[0]:.1f}x)" for t in times[1:])
-        print(f"| {where} | {rank} | {times[0]:.2f} | {ratios} |", flush=True)
-    _large()
-
-
-def _large() -> None:
-    rng = np.random.default_rng(0)
-    latitude, longitude = rng.uniform(25, 50, 20_000), rng.uniform(-125, -65, 20_000)
-    smooth = np.column_stack([np.sin(latitude / 3), np.cos(longitude / 5), np.sin((latitude + longitude) / 8)])
-    truth = (smooth @ rng.standard_normal((3, 1000))).astype(np.float32)
-    measured = np.flatnonzero(rng.random(20_000) < 0.3)
-    rows = np.repeat(measured, 1000)
-    values = truth[measured].ravel() + 0.1 * rng.standard_normal(rows.size).astype(np.float32)
-    observations = Observations.from_coo(rows, np.tile(np.arange(1000), measured.size), values, (20_000, 1000))
-    graph = GraphLaplacian.from_coordinates(latitude, longitude, rate=8.0, weight=0.1)
-    prior = KernelPrior.on_earth(latitude, longitude, length=1.0)
-    print("\n## 20,000 places x 1000 months, 30% measured (6 million values), rank 10\n")
-    others = np.setdiff1d(np.arange(20_000), measured)
-    for name, side in (("10-neighbour graph", graph), ("kernel prior, 1000 inducing points", prior)):
-        started = time.perf_counter()
-        model = MatrixCompletion(rank=10, lam=1.0, row_side=side, random_state=0, dtype="float32").fit(observations)
-        spent = time.perf_counter() - started
-        factors = model.result_.factors
-        miss = factors.W[others] @ factors.H.T - truth[others]
-        error = np.sqrt(np.mean(miss**2)) / truth[others].std()
-        print(f"- {name}: {spent:.1f} s, {model.n_iter_} sweeps, NMSE where unmeasured {error:.3f}, {peak()}")
 
 
 def peak() -> str:

@@ -11,6 +11,8 @@ caches, so that an idle one is better. Every size is measured in several process
 
 python benchmarks/cost_model.py             # measure, fit, check
 python benchmarks/cost_model.py predict     # 10^10 entries on 64 nodes and 10^11 on 512, by the rates in RATES
+
+Both write to docs/benchmarks/distributed.json.
 """
 
 import sys
@@ -18,6 +20,7 @@ import time
 from multiprocessing import get_context
 
 import numpy as np
+from measured import save
 from scaling import matrix
 
 from lorank.distributed.engines import LocalEngine
@@ -108,6 +111,15 @@ def predict(nnz: float, m: float, n: float, nodes: int, cores: int, k: int = 20,
     print(f"  computing {computing:.1f} s a sweep; {moving / 1e9:.1f} GB to each node, {moving / BANDWIDTH:.1f} s")
     print(f"  a node keeps {owned / 1e9:.1f} GB and fetches up to {max(lines) * line / 1e9:.1f} GB at a time")
     print(f"  the driver draws the start's numbers in {(m + n) * k * DRAW:.0f} s, once")
+    save(
+        f"predicted, {nnz:.0e} entries, {nodes} nodes of {cores} cores",
+        computing_seconds=round(computing, 1),
+        received_gb=round(moving / 1e9, 1),
+        moving_seconds=round(moving / BANDWIDTH, 1),
+        kept_gb=round(owned / 1e9, 1),
+        fetched_gb=round(max(lines) * line / 1e9, 1),
+        drawing_seconds=round((m + n) * k * DRAW),
+    )
 
 
 def main() -> None:
@@ -129,6 +141,7 @@ def main() -> None:
             f"driver {driver * 1e3:.1f} ms",
             flush=True,
         )
+    save("cost model", **{f"{name}_ns": round(rate * 1e9, 3) for name, rate in zip("abceg", rates)}, **worst)
     print("largest errors: " + "; ".join(f"{mark}: {error:.0%}" for mark, error in worst.items()))
 
 

@@ -9,6 +9,7 @@ python benchmarks/folder.py driver /tmp/made --sizes 1e6 10e6 60e6    # memory o
 
 RLIMIT_DATA limits what a process allocates, not the system's page cache, which may keep the blocks' files in memory
 that nobody else wants. With --cold they are dropped from it after each sweep: each is read from disk in the next.
+`compare`, `driver`, and `fit` with --save NAME, write what they measured to docs/benchmarks/distributed.json.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from measured import save
 
 FILES = 8
 
@@ -81,6 +83,7 @@ def driver(folder: Path, given: argparse.Namespace) -> None:
             same = ["--rank", str(given.rank), "--sweeps", str(given.sweeps), "--dtype", given.dtype]
             same += ["--work-folder", work, "--output", f"{work}/model", "--backend", given.backend]
             same += ["--search"] if given.search else []
+            same += ["--save", f"driver, {size} entries{', with a search' if given.search else ''}"]
             subprocess.run([sys.executable, __file__, "fit", str(data), *same], check=True)
 
 
@@ -103,6 +106,7 @@ def fit(
     cold: bool,
     output: Path | None,
     search: bool,
+    name: str | None,
 ) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit << 20, limit << 20))
@@ -158,6 +162,17 @@ def fit(
     later = np.diff(ends)
     print(f"{backend}: {total:.1f} s in all, first sweep at {ends[0] - began:.1f} s, then {later.min():.2f} s a sweep")
     print(f"driver: {own[0] / 1e6:.1f} MB allocated at most")
+    if name:
+        about = {"backend": backend, "shape": list(result.factors.shape), "rank": result.factors.rank, "dtype": dtype}
+        save(
+            name,
+            **about,
+            seconds=round(total, 2),
+            first_sweep_seconds=round(ends[0] - began, 2),
+            sweep_seconds=round(float(later.min()), 3),
+            driver_mb=round(own[0] / 1e6, 1),
+            peak_gib=round(peak[0] / 2**30, 2),
+        )
     print(f"objective {result.objective:.6e}, {result.factors.shape}, peak {peak[0] / 2**30:.2f} GiB (PSS)", end="; ")
     print(f"largest process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB resident")
 
@@ -176,8 +191,9 @@ def compare(folder: Path, given: argparse.Namespace) -> None:
     same = ["--rank", str(given.rank), "--sweeps", str(given.sweeps), "--dtype", given.dtype]
     with tempfile.TemporaryDirectory(dir=given.work_folder) as work:
         bounded = ["--backend", "out-of-core", "--limit-mb", str(limit), "--work-folder", work]
-        for words in (["--backend", "memory"], bounded, [*bounded, "--cold"]):
-            command = [sys.executable, __file__, "fit", str(folder), *words, *same]
+        ways = {"in memory": ["--backend", "memory"], "out of core": bounded, "not cached": [*bounded, "--cold"]}
+        for way, words in ways.items():
+            command = [sys.executable, __file__, "fit", str(folder), *words, *same, "--save", f"compare, {way}"]
             subprocess.run(command, env={**os.environ, **(tight if "--limit-mb" in words else {})}, check=True)
 
 
@@ -198,6 +214,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 10e6, 60e6])
     parser.add_argument("--cold", action="store_true", help="with a work folder: drop the blocks from the page cache")
     parser.add_argument("--search", action="store_true", help="tune rank, lam, theta and biases first, as by default")
+    parser.add_argument("--save", help="what docs/benchmarks/distributed.json calls it")
     given = parser.parse_args()
     if given.what == "make":
         make(given.folder, given.entries, given.users, given.items)
@@ -206,7 +223,7 @@ def main() -> None:
     elif given.what == "driver":
         driver(given.folder, given)
     else:
-        limits = given.limit_mb, given.dtype, given.work_folder, given.cold, given.output, given.search
+        limits = given.limit_mb, given.dtype, given.work_folder, given.cold, given.output, given.search, given.save
         fit(given.folder, given.backend, given.rank, given.sweeps, *limits)
 
 

@@ -9,7 +9,8 @@ folder for Ray; other files are shared, as the work folder of a fit must be. The
 
 Prints lines of JSON. "bytes": what each node received and sent over its link in a sweep, and what the factors' sizes
 predict (docs/explanation/distributed.md); Ray may have a node that has a factor already pass it on to another. "same":
-whether the bits are those of a fit out of core in one process.
+whether the bits are those of a fit out of core in one process. The last whole sweep goes to
+docs/benchmarks/distributed.json.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+from measured import save
 
 NODES, CPUS = 3, 2
 PORT = 6379
@@ -234,6 +236,7 @@ def main() -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         driver = nodes.start(0, sys.executable, "-W", "ignore", "-c", DRIVER, json.dumps(about), **pipes)
         before = began = None
+        measured: list[tuple[list[int], list[float]]] = []
         for text in driver.stdout:
             if not text.startswith("{"):
                 continue
@@ -248,6 +251,7 @@ def main() -> None:
                 line = {"sweep": said["sweep"], "seconds": round(at - began, 3), "workers": placed}
                 line |= {"bytes": (now - before).tolist(), "predicted": guess.round().astype(int).tolist()}
                 print(json.dumps(line), flush=True)
+                measured = list(zip((now - before).tolist(), guess.tolist()))
             sweep = 0.0 if began is None else at - began
             before, began = nodes.counters(), time.perf_counter()
             driver.stdin.write("\n")
@@ -259,6 +263,10 @@ def main() -> None:
                 print(json.dumps({"lost": victim}), flush=True)
         if driver.wait(60):
             raise SystemExit("The driver failed.")
+    for node, (seen, expected) in enumerate(measured if not given.lose else ()):
+        figures = {"received": seen[0], "expected_received": expected[0], "sent": seen[1], "expected_sent": expected[1]}
+        in_mb = {f"{name}_mb": round(value / 1e6, 2) for name, value in figures.items()}
+        save(f"bytes of node {node + 1}", shape=list(shape), entries=given.entries, rank=given.rank, **in_mb)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python benchmarks/scaling.py --entries 20e6 --workers 2      # the overhead at 2
 
 Overhead is what remains of a sweep's wall time without the slowest worker's computing: requests and lines on their way,
 and the driver. The sweep with the least wall time counts. Bytes are what the plan expects to travel between workers.
+Results go to docs/benchmarks/distributed.json.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import tempfile
 import time
 
 import numpy as np
+from measured import save
 
 from lorank import Observations
 from lorank.distributed import open_ray
@@ -96,6 +98,16 @@ def main() -> None:
                 seconds = f"{wall:.3f} {compute:.3f} {moving:.3f} {wall - compute - moving:.3f}"
                 planned = (plan.bytes["rows"] + plan.bytes["cols"]) / 1e6
                 print(f"{data.nnz} {m} {n} {workers} {seconds} {1 - compute / wall:.1%} {planned:.1f}", flush=True)
+                save(
+                    f"sweep, {entries:g} entries, {workers} workers",
+                    shape=[m, n],
+                    rank=given.rank,
+                    sweep_seconds=round(wall, 3),
+                    computing_seconds=round(compute, 3),
+                    in_one_process_seconds=round(local, 3),
+                    overhead=round(1 - compute / wall, 4),
+                    planned_mb=round(planned, 1),
+                )
 
 
 if __name__ == "__main__":

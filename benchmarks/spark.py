@@ -9,6 +9,7 @@ in a column are as many at all sizes. Spark runs its ALS for 10 iterations, its 
 memory and on a folder out of core, stops by its own rule. Memory is the largest PSS over all processes of a run,
 sampled four times a second; the heap of Spark's Java machine is limited (--heap), and it takes what it is given. Where
 others use the machine, wall seconds say little; CPU seconds over all processes of a run, start included, say more.
+Results go to docs/benchmarks/distributed.json.
 """
 
 import argparse
@@ -192,6 +193,10 @@ def main() -> None:
                 times = " ".join(f"{found[name]:.1f}" for name in ("fit", "seconds", "cpu"))
                 figures = f"{times} {found['gib']:.2f} {found['rmse']:.4f}"
                 print(f"{entries} {who.replace(' ', '-')} {strength} {figures}", flush=True)
+                from measured import save  # Spark's environment has no lorank
+
+                kept = {name: round(value, 4) for name, value in found.items()}
+                save(f"beside Spark, {entries} entries, {who}", rank=RANK, strength=strength, **kept)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ grid       an exhaustive search against lam = rank = theta = biases = "auto": te
 path       what "auto" costs, in single fits of the rank that it chooses, alternating in one run
 intervals  coverage of 90% intervals on the test part, by user activity
 mean       test error and time of the mean of several fits
-seeds      how much the test error depends on the seed of the search, on sparse data (26,000 entries in 3,000 x 3,000)
+seeds      how much the test error depends on the seed of the search, on sparse data (26,000 entries in 3,000 x 3,000);
+           into docs/benchmarks/tuning.json
 
 The data is read from LORANK_DATA (`movielens1m.mat` or `ratings.dat`) or from ../shared/data.
 """
 
 import itertools
+import json
 import os
 import statistics
 import sys
@@ -27,6 +29,7 @@ from lorank.observations import Observations
 LAMS, RANKS, THETAS, BIASES = (5, 10, 15, 20, 30), (5, 10, 20, 40), (0.0, 0.5, 1.0), (False, True)
 AUTO = {"method": "nnfn", "features": None, **dict.fromkeys(("lam", "rank", "theta", "biases"), "auto")}
 REPEATS = 5
+SAVED = Path(__file__).parents[1] / "docs" / "benchmarks" / "tuning.json"
 
 
 def timed(model, *data):
@@ -133,6 +136,7 @@ def report_seeds(folder, seeds=10):
         "MovieTweetings-100K, a part": lambda: most_active(movietweetings(folder)),
         "MovieLens-1M, a part": lambda: most_active(movielens_1m(folder)),
     }
+    rows = []
     for name, data in kinds.items():
         train, test = data()
         began = time.process_time()
@@ -142,6 +146,9 @@ def report_seeds(folder, seeds=10):
         ranks = sorted({model.setting_.rank for model in models})
         spread = np.ptp(errors) / errors.mean()
         print(f"  {name:28s} RMSE {errors.mean():.4f}   spread {spread:.2%}   ranks {ranks}   {seconds:.1f} s of CPU")
+        found = {"error": round(errors.mean(), 4), "spread": round(spread, 5), "ranks": str(ranks)}
+        rows.append({"data": name, "seeds": seeds, **found, "cpu": round(seconds, 2)})
+    SAVED.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":
