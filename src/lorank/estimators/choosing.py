@@ -6,7 +6,8 @@ From the simplest to the most costly, where the method is to be chosen:
 - for an effort above "fast", the sampler, which draws its weights; then the same with who rated what as features;
 - for the effort "best", the same for values on a scale, if there are few of them, and at a higher rank.
 
-Each of them without the graphs that are given, and with them at a few weights, unless `graph_weight` is given.
+With graphs, their weight and whether biases are fitted first are chosen too, unless given: one after the other, from
+the best so far.
 
 A method that is given is the only candidate. What cannot be done is no candidate: the sampler with a loss or side
 information that it does not take, or on a backend other than "local".
@@ -77,7 +78,7 @@ def tune(
             whole = f"{name}{ALL_ROWS}"
             if some is not parts and kind.tuned:
                 kind = replace(kind, whole=_kind(whole, option, parts, seed, first=False, ratio=ratio))
-            kinds.append(kind)
+            kinds.append(replace(kind, aspects=_aspects(asked, option)))
         found = choice.choose(kinds, TrialLog(checkpoint, on_trial), seconds)
     return options[found.parameters[CANDIDATE].removesuffix(ALL_ROWS)], found
 
@@ -131,11 +132,24 @@ def _with_level(name: str, option: Parameters) -> dict[str, Parameters]:
 
 def _graph_weights(asked: Parameters, method: Any) -> Sequence[float | None]:
     """Weights of graphs that are tried, 0 first: a graph may say nothing. None leaves what is given."""
-    known = [part for side in (asked.row_side, asked.col_side) for part in several(side)]
-    if asked.graph_weight != AUTO or not any(isinstance(part, GraphLaplacian) for part in known):
+    if asked.graph_weight != AUTO or not _has_graph(asked):
         return [None]
     # Draws with a graph are costly.
     return GRAPH_WEIGHTS[:2] if method == SAMPLER else GRAPH_WEIGHTS
+
+
+def _aspects(asked: Parameters, option: Parameters) -> tuple[object, ...]:
+    """What is chosen one after the other where a graph's weight is searched; the sampler has no biases beside one."""
+    if not _has_graph(asked) or asked.graph_weight != AUTO:
+        return ()
+    if not _has_graph(option):
+        return (option.features, None)
+    weighed = (option.features, option.graph_weight)
+    return weighed if registry.find(option.method).samples else (*weighed, option.biases)
+
+
+def _has_graph(asked: Parameters) -> bool:
+    return any(isinstance(part, GraphLaplacian) for side in (asked.row_side, asked.col_side) for part in several(side))
 
 
 def _name(option: Parameters) -> str:

@@ -67,6 +67,9 @@ class Kind:
         Whether its strategy chooses the best of many trials on the held-out entries.
     whole : Kind, optional
         The same on all of the data, if this one is judged on a part of it: what is tried last, if this one is chosen.
+    aspects : tuple
+        In what it may differ from others (features, a graph's weight, ...): one at a time. It is not tried if it
+        differs in more than one from the best so far, so that kinds are not all combinations of their aspects.
     """
 
     name: str
@@ -75,6 +78,11 @@ class Kind:
     expected: int = 1
     tuned: bool = False
     whole: Kind | None = None
+    aspects: tuple[object, ...] = ()
+
+    def is_near(self, other: Kind) -> bool:
+        """Whether it differs in one aspect at most, of those that both have."""
+        return sum(mine != theirs for mine, theirs in zip(self.aspects, other.aspects)) <= 1
 
 
 def enough(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -117,6 +125,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
     def strategy() -> Fitted:
         best: Fitted | None = None
         for index, kind in enumerate(kinds):
+            if best is not None and not kind.is_near(known[best.parameters[CANDIDATE]]):
+                continue
             log.expect_later(sum(later.expected for later in kinds[index + 1 :]))
             try:
                 found = kind.strategy(search, best)
