@@ -22,7 +22,7 @@ demo: .venv/installed-cli,plot  ## complete a matrix, print a table, draw demo.p
 # Ray's tests have a process of their own: beside all other libraries its driver has been seen to crash.
 test: .venv/installed-dev lint types  ## lint, types and tests
 	$(BIN)/python -m pytest -n 2 --ignore=tests/distributed
-	$(BIN)/python -m pytest tests/distributed
+	$(BIN)/python -m pytest -n 2 tests/distributed
 
 test-slow: .venv/installed-dev  ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -m slow
