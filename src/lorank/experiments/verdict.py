@@ -153,10 +153,10 @@ def _about_speed(summaries: Summaries) -> list[str]:
                 continue
             ours = [(a.time or 0.0) / (b.time or 1.0) for a, b in known]
             theirs = [a.published.seconds / b.published.seconds for a, b in known if a.published and b.published]
-            who = ", ".join(dict.fromkeys(a.label for a, _ in known))
+            who = ", ".join(dict.fromkeys(_method(a) for a, _ in known))
             holds = sum(ratio >= least for ratio in ours)
             parts.append(
-                f"{known[0][1].label} {how} {who} in {holds} of {len(ours)} comparisons "
+                f"{_method(known[0][1])} {how} {who} in {holds} of {len(ours)} comparisons "
                 f"({_range(ours)} times, {_range(theirs)} in the paper)"
             )
         if parts:
@@ -167,6 +167,11 @@ def _about_speed(summaries: Summaries) -> list[str]:
 def _first(text: str) -> str:
     """With a capital letter, as a sentence begins."""
     return text[:1].upper() + text[1:]
+
+
+def _method(line: Line) -> str:
+    """Its method: the label without the words on its algorithm, which the sentence begins with."""
+    return line.label.partition(", ")[0]
 
 
 def _who(lines: Sequence[Line]) -> str:
