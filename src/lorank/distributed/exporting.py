@@ -14,8 +14,7 @@ from lorank.distributed.calibrating import Scales
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
-from lorank.distributed.parts import seen_lines
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, seen_lines
 from lorank.files import replacing_folder
 from lorank.linalg import Factors
 from lorank.models import Model

@@ -20,10 +20,10 @@ from lorank.distributed.exporting import export
 from lorank.distributed.nodes import check_nodes
 from lorank.distributed.numbering import read_ids
 from lorank.distributed.owner import shards_of
-from lorank.distributed.parts import Part, seen_lines
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, seen_lines
 from lorank.distributed.path import SAMPLE, FolderMethod, downward, fit_path, from_sample, search_sample
 from lorank.distributed.prepare import Prepared, prepare
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
+from lorank.distributed.problem import Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
 from lorank.distributed.row_sample import row_sample
 from lorank.errors import InputError

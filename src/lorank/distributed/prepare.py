@@ -25,8 +25,7 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.ids import Positions, Tally, id_file, write_table
 from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids
-from lorank.distributed.parts import Part, PartFile
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, PartFile
 from lorank.errors import InputError, printable
 from lorank.files import replacing
 from lorank.observations import Lines

@@ -11,15 +11,14 @@ import numpy as np
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.parts import parts_of
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, parts_of
 from lorank.linalg import Factors, accurate_balance
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.problems.base import START_STREAM
-from lorank.problems.offsets import Offsets, alternate
+from lorank.problems.offsets import ROUNDS, Offsets, alternate
 from lorank.types import Array
 
-ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
 SIDES = ROWS, COLS
 # Random numbers that are drawn at a time to know where the generator is at each part.
 DRAWS = 1 << 20
@@ -51,10 +50,11 @@ class BlockProblem(Problem):
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Stands for observations of which only shape and type are here."""
+    """Stands for observations of which only shape, type and number are here."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    nnz: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,31 +98,40 @@ class FolderProblem(Problem):
         offset = self.mean if self.biased else 0.0
         scale = 0.5 * np.sqrt((self.spread(offset) or 1.0) / np.sqrt(self.rank))
         made = []
-        for side, lines in zip(SIDES, self.observations.shape):
-            states = []
-            for first, last in self.engine.spans(side):
-                states.append(generator.state)
-                left = (last - first) * self.rank
-                while left:
-                    np.random.Generator(generator).standard_normal(min(left, DRAWS))
-                    left -= min(left, DRAWS)
-            factor = self.engine.factor(side, lines, self.rank, self.observations.dtype)
-            self.engine.remember(factor, self.engine.run(side, "start", factor, states, float(scale)))
-            made.append(factor)
+        for transposed in (False, True):
+            made.append(self.normal_factor(generator, transposed, float(scale)))
         left_factor, right_factor = made
         return Factors(left_factor, right_factor, self.rank, self.biased, offset)  # type: ignore[arg-type]
 
-    def offsets(self) -> Offsets:
+    def normal_factor(
+        self, generator: np.random.PCG64, transposed: bool, scale: float, offsets: FactorShards | None = None
+    ) -> FactorShards:
+        """Independent normal entries times a scale, the next of a generator; offsets are its biases.
+
+        Lines without observations are zero.
+        """
+        side, lines, states = SIDES[transposed], self.observations.shape[transposed], []
+        for first, last in self.engine.spans(side):
+            states.append(generator.state)
+            left = (last - first) * self.rank
+            while left:
+                np.random.Generator(generator).standard_normal(min(left, DRAWS))
+                left -= min(left, DRAWS)
+        factor = self.engine.factor(side, lines, self.rank, self.observations.dtype)
+        self.engine.remember(factor, self.engine.run(side, "start", factor, states, scale, offsets))
+        return factor
+
+    def offsets(self, rounds: int = ROUNDS) -> Offsets:
         """Those of rows and columns by empirical Bayes; a and b are factors with nothing but biases."""
         none = [self._offsets(transposed) for transposed in (False, True)]
         for factor in none:
-            self.engine.run(factor.side, "zeros", factor)
+            self.engine.run(factor.side, "fill", factor, 0.0)
 
         def half(transposed: bool, other: FactorShards, level: float, variance: float, s2: float) -> Any:
             new = self._offsets(transposed)
             return new, self.engine.run(new.side, "offsets", new, other, level, variance, s2, other=other)
 
-        found, (shift_a, shift_b) = alternate(half, none, self.total)
+        found, (shift_a, shift_b) = alternate(half, none, self.total, rounds)
         a: Any = found.a
         b: Any = found.b
         return replace(found, a=a.shifted(shift_a), b=b.shifted(shift_b))

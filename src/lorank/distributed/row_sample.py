@@ -8,8 +8,8 @@ import numpy as np
 
 from lorank.distributed.engines import Engine
 from lorank.distributed.owner import Owner
+from lorank.distributed.parts import COLS, ROWS
 from lorank.distributed.prepare import drawn
-from lorank.distributed.problem import COLS, ROWS
 from lorank.observations import Observations
 from lorank.types import Array
 
