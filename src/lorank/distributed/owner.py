@@ -178,8 +178,8 @@ class Owner:
     def distances(self, side: str, offset: float) -> Iterator[tuple[int, Array]]:
         """Weighted sums of (value - offset), of its absolute value and of its square."""
         for part, lines in self._lines(side):
-            off = lines.values - offset
-            yield part.number, np.array([line_sums(lines, each).sum() for each in (off, np.abs(off), off**2)])
+            off, exact = lines.values - offset, lines.values.astype(np.float64) - offset
+            yield part.number, np.array([line_sums(lines, each).sum() for each in (off, np.abs(off), exact**2)])
 
     def offsets(
         self, side: str, new: FactorShards, other: FactorShards, level: float, variance: float, s2: float

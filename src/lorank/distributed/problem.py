@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from lorank import kernels
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.owner import Owner
 from lorank.distributed.parts import COLS, HELD_OUT, ROWS, parts_of
-from lorank.linalg import Factors, accurate_balance
+from lorank.linalg import Factors, accurate_balance, diagonal_frame, pad
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.problems.base import START_STREAM
@@ -152,9 +155,6 @@ class FolderProblem(Problem):
 
     # The arithmetic at factors.
 
-    def improves(self, k: int) -> bool:
-        return False
-
     def ridge_regressions(
         self,
         factors: Factors,
@@ -171,6 +171,27 @@ class FolderProblem(Problem):
         by = None if pull is None else (pull / self.pointwise.curvature).astype(factors.dtype)
         args = (new, own, right, self.biased, float(factors.offset), full, by)
         loss, *summary = self.engine.run(left.side, "solve", *args, other=right)
+        self.engine.remember(new, np.array(summary))
+        return new, float(loss)  # type: ignore[return-value]
+
+    def improved_regressions(
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None = None,
+        transposed: bool = False,
+        beside: Array | None = None,
+    ) -> tuple[Array, float]:
+        k, dtype = factors.k, factors.dtype
+        full, _ = self.line_terms(factors, ridge, None, transposed)
+        if not full.any():
+            return self.ridge_regressions(factors, ridge, pull, transposed)
+        T, inverse, r = diagonal_frame(np.zeros((k, k)), full.astype(np.float64), 100 * float(np.finfo(dtype).eps))
+        left, right = _shards(factors)
+        new, through = self.engine.new(left, None), right.turned(k, T)
+        by = None if pull is None else (pull / self.pointwise.curvature).astype(dtype)
+        args = (new, left, through, T.astype(dtype), inverse.astype(dtype), r, by)
+        loss, *summary = self.engine.run(left.side, improve, *args, other=through)
         self.engine.remember(new, np.array(summary))
         return new, float(loss)  # type: ignore[return-value]
 
@@ -218,6 +239,35 @@ class FolderProblem(Problem):
         shift_rows, shift_cols, offset = self.bias_shifts(factors.left, factors.right, factors.offset)
         sides: Any = left.shifted(shift_rows), right.shifted(shift_cols)
         return replace(factors, left=sides[0], right=sides[1], offset=offset)
+
+
+def improve(
+    owner: Owner,
+    side: str,
+    new: FactorShards,
+    own: FactorShards,
+    through: FactorShards,
+    turn: Array,
+    inverse: Array,
+    r: Array,
+    pull: Array | None,
+) -> Iterator[tuple[int, Array]]:
+    """Lines nearer to the solution of their regressions; see `FactoredProblem.improved_regressions`.
+
+    The other factor comes in the frame `turn` already: its owners have turned it, part by part.
+    """
+    k, dtype, none = own.k, own.dtype, np.zeros(own.k)
+    ridge, base, linear = (each.astype(dtype) for each in (r, 1 - r, none))
+    for part, lines, features in owner.with_features(side, through):
+        W = np.ascontiguousarray(owner.shard(own, part.number)[:, :k])
+        drag = np.zeros((0, 0), dtype) if pull is None else (W @ pull) @ turn
+        left, loss = kernels.improve_lines(
+            *(*lines.arrays, features, k, ridge, base, linear, 0.0, None, drag),
+            *(pad(W @ inverse.T), owner.workers),
+        )
+        made = pad(left[:, :k] @ turn.T)
+        owner.keep(new, part.number, made)
+        yield part.number, np.concatenate([[loss.sum()], owner.summary(made, k)])
 
 
 def _shards(factors: Any) -> tuple[FactorShards, FactorShards]:

@@ -175,9 +175,11 @@ class BPMF(Solver):
 
     def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
         """As for every solver, and the kept draws."""
-        m, n = shape
-        draws = self.room(shape, rank, biased) * _bytes(m, n, rank, biased)
-        return super().memory(shape, entries, rank, itemsize, biased) + draws
+        return super().memory(shape, entries, rank, itemsize, biased) + self.kept_bytes(shape, rank, biased)
+
+    def kept_bytes(self, shape: tuple[int, int], rank: int, biased: bool) -> int:
+        """Of the draws that are kept of a matrix of this shape."""
+        return self.room(shape, rank, biased) * _bytes(*shape, rank, biased)
 
     def room(self, shape: tuple[int, int], rank: int, biased: bool) -> int:
         """How many draws are kept of a matrix of this shape."""
