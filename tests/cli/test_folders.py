@@ -116,7 +116,7 @@ def test_one_file_and_shards_answer_alike(run):
 def test_lam_by_a_path_or_all_by_a_search(run):
     out, _ = run("fit", "data", "--lam", "100,5,0.5", "--rank", "2", "--biases", "no", "--json")
     assert json.loads(out)["lam"] in (5.0, 0.5)
-    out, _ = run("fit", "data", "-o", "shards", "--json")
+    out, _ = run("fit", "data", "--method", "nnfn", "-o", "shards", "--json")
     facts = json.loads(out)
     assert [line["candidate"] for line in facts["candidates"]] == ["offsets alone", "NNFN", "NNFN, all rows"]
     assert facts["candidates"][2]["chosen"]
@@ -146,7 +146,6 @@ def test_what_is_refused(run):
         ["--features", "implicit"],
         ["--loss", "huber"],
         ["--goal", "ranking"],
-        ["--weight", "stars"],
     ):
         run("fit", "data", *words, code=2)
     Path("data/1.parquet").write_bytes(b"nothing")

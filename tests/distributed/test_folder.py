@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lorank
 from lorank import Observations, registry
 from lorank.datasets import synthetic
 from lorank.distributed import fit, folder_fit, ids, numbering, parts, prepare
@@ -25,11 +26,12 @@ pq = pytest.importorskip("pyarrow.parquet")
 NAMES = {"row": "user", "col": "item", "value": "rating"}
 
 
-def write(folder: Path, users, items, ratings, files: int = 3) -> Path:
+def write(folder: Path, users, items, ratings, files: int = 3, more=None) -> Path:
     folder.mkdir(exist_ok=True)
     for number in range(files):
         part = slice(number, None, files)
-        table = pa.table({"user": users[part], "item": items[part], "rating": ratings[part]})
+        columns = {"user": users, "item": items, "rating": ratings, **(more or {})}
+        table = pa.table({name: column[part] for name, column in columns.items()})
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=300, write_page_checksum=True)
     return folder
 
@@ -94,7 +96,7 @@ def test_every_method_that_can_equals_its_local_fit(folder, entries, method, the
 
 
 def test_every_other_method_says_that_it_needs_one_machine(folder):
-    able = {"nnfn", "factored-nuclear", "mf"}
+    able = {"nnfn", "factored-nuclear", "mf", "bpmf"}
     for method in set(registry.CATALOGUE) - able:
         with pytest.raises(InputError, match=f"{method}.*one machine"):
             fit(folder, **NAMES, method=method, backend="out-of-core")
@@ -127,7 +129,7 @@ def test_what_is_not_given_is_chosen_on_a_sample_and_then_on_all(folder, entries
     """Of 120 rows about a half is enough to tell that the rank is 2; all of them tell the weight."""
     monkeypatch.setattr(parts, "PARTS", 4)
     monkeypatch.setattr(folder_fit, "SAMPLE", entries[0].size // 2)
-    model = fit(folder, **NAMES, backend="out-of-core")
+    model = fit(folder, **NAMES, method="nnfn", backend="out-of-core")
     trials = Trials.from_rows(model.trials)
     assert model.setting.rank == 2
     assert trials.chosen.candidate == "NNFN, all rows"
@@ -145,16 +147,37 @@ def test_what_is_not_given_is_chosen_on_a_sample_and_then_on_all(folder, entries
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(folder, **NAMES, backend="out-of-core", checkpoint=tmp_path / "c", on_trial=interrupt)
+        fit(folder, **NAMES, method="nnfn", backend="out-of-core", checkpoint=tmp_path / "c", on_trial=interrupt)
     assert [path.name for path in tmp_path.glob("c*")] == ["c.sample"]
-    again = fit(folder, **NAMES, backend="out-of-core", workers=3, checkpoint=tmp_path / "c")
+    again = fit(folder, **NAMES, method="nnfn", backend="out-of-core", workers=3, checkpoint=tmp_path / "c")
     assert not list(tmp_path.glob("c*"))
     np.testing.assert_array_equal(again.result.factors.left, model.result.factors.left)
     assert [trial.error for trial in Trials.from_rows(again.trials)] == [trial.error for trial in trials]
 
 
+@pytest.mark.parametrize("method", ["nnfn", "bpmf"])
+def test_a_column_of_weights_counts_as_in_memory(entries, tmp_path, method):
+    users, items, _ = entries
+    weights = np.random.default_rng(1).integers(0, 4, users.size) / 3
+    write(tmp_path / "data", *entries, more={"weight": weights})
+    params = {"method": method, "rank": 2, "lam": 1.0, "tol": 1e-9, "max_iter": 8, "backend": "out-of-core"}
+    model = fit(tmp_path / "data", **NAMES, weight="weight", **params, output=tmp_path / "model")
+    observations = Observations.from_ids(*entries, weights=weights)
+    seen = lorank.load(tmp_path / "model").loaded().observations
+    np.testing.assert_allclose(seen.by_row.weights, observations.by_row.weights, rtol=1e-7)
+    if method == "nnfn":
+        problem = Problem(observations, FactoredNNFN(lam=1.0), 2)
+        local = solve(Alternating(), problem, stopping=Stopping(1e-9, 8), seed=0)
+        np.testing.assert_allclose(model.loaded().result.factors.dense(), local.factors.dense(), atol=1e-10)
+    plain = fit(tmp_path / "data", **NAMES, **params)
+    assert abs(model.predict(users, items) - plain.predict(users, items)).max() > 1e-3
+    write(tmp_path / "wrong", *entries, more={"weight": -weights})
+    with pytest.raises(InputError, match="'weight' that is missing or negative"):
+        fit(tmp_path / "wrong", **NAMES, weight="weight", **params)
+
+
 def test_what_is_given_is_not_searched(folder):
-    model = fit(folder, **NAMES, rank=3, biases=False, theta=0.4, backend="out-of-core")
+    model = fit(folder, **NAMES, method="nnfn", rank=3, biases=False, theta=0.4, backend="out-of-core")
     assert {(t.rank, t.biases, t.theta) for t in Trials.from_rows(model.trials)} == {(3, False, 0.4)}
     model = fit(folder, **NAMES, lam=1.0, max_iter=3, backend="out-of-core")
     assert (model.setting.rank, model.setting.biases, model.setting.theta, model.trials) == (10, False, None, ())

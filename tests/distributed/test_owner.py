@@ -110,6 +110,26 @@ def test_a_fit_on_shards_is_the_fit_in_memory(data, tmp_path, biases):
     }
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_large_ranks_take_the_steps_of_memory(data, tmp_path, dtype):
+    """From rank 32 on, conjugate gradients from the line as it is; a pull comes with a cautious step."""
+    data = data.astype(dtype)
+    nothing = Elsewhere(data.shape, data.dtype)
+    engine = LocalEngine(in_files(data, tmp_path), 1)
+    far = FolderProblem(nothing, FactoredNNFN(lam=2.0), 33, None, engine=engine)
+    near = Problem(data, FactoredNNFN(lam=2.0), 33)
+    assert far.improves(33)
+    assert not far.improves(31)
+    start, expected = far.random_start(3), near.random_start(3)
+    root = np.random.default_rng(0).normal(size=(33, 33))
+    ridge, pull = np.eye(33) + 0.1 * root @ root.T, 0.5 * np.eye(33)
+    for own_pull in (None, pull):
+        left, loss = far.improved_regressions(start, ridge, own_pull)
+        there, loss_there = near.improved_regressions(expected, ridge, own_pull)
+        np.testing.assert_allclose(whole(far, left), there, atol=1e-12 if dtype == np.float64 else 1e-5)
+        assert loss == pytest.approx(loss_there, rel=1e-6)
+
+
 def test_offsets_alone_are_those_in_memory(data, tmp_path):
     far, near = problem_of(data, in_files(data, tmp_path), (1.0, 1.0)), Problem(data, None, 3, (1.0, 1.0))
     found, expected = far.offsets_alone(), near.offsets_alone()

@@ -38,7 +38,7 @@ def test_a_line_is_drawn_from_its_posterior(biased, weighted):
         np.sqrt(d),
         ridge,
     )
-    args += (np.tile(ridge @ mu, (copies, 1)), size, np.uint64(3), 1, 1)
+    args += (np.tile(ridge @ mu, (copies, 1)), size, np.uint64(3), 1, 0, 1)
     draw_lines(*args, mean, out, loss, 0, copies)
     np.testing.assert_allclose(mean[0, :p], expected, rtol=1e-9)
     draws = out[:, :p]
@@ -65,6 +65,7 @@ def test_residuals_of_lines_of_any_rank(k):
         1.0,
         np.uint64(0),
         1,
+        0,
         1,
         mean,
         out,

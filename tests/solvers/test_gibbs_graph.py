@@ -82,7 +82,7 @@ def test_columns_feel_the_graph_of_the_rows_as_a_ridge():
             return Hyper(mu, Lambda, np.ones(k))
 
     sampler.priors[1] = Fixed(k, False, 1.0)
-    _, _, drawn, _ = sampler._draw_side(observations.by_col, factors.transposed(), chain, True, 100, rng)
+    _, _, drawn, _ = sampler._draw_side(factors.transposed(), chain, True, 100, rng)
     precision = alpha * (W.T @ W + W.T @ graph.dot(W)) + Lambda
     expected = np.linalg.solve(precision, alpha * W.T @ column[:, 0] + Lambda @ mu)
     np.testing.assert_allclose(drawn[:, :k].mean(axis=0), expected, atol=0.05)

@@ -31,7 +31,7 @@ def put(folder, row, col, value, name="a.parquet"):
 )
 def test_ids_by_type(tmp_path, ids, kind):
     path = put(tmp_path, ids, pa.array([1, 2]), pa.array([1.0, 2.0]))
-    ((rows, _, _),) = parquet.batches(path, "row", "col", "value")
+    ((rows, _, _, _),) = parquet.batches(path, "row", "col", "value")
     assert rows.type == kind
     assert rows.to_pylist() == [
         datetime(one.year, one.month, one.day) if isinstance(one, date) else one for one in ids.to_pylist()

@@ -178,14 +178,14 @@ def fit(
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         if any(side is not None for side in (row_features, col_features, titles)):
             raise typer.BadParameter("features and titles do not go with a folder yet; read it as one table.")
-        beyond = {"--weight": weight, "--time": time, "--features": features == "implicit", "--goal": goal == "ranking"}
+        beyond = {"--time": time, "--features": features == "implicit", "--goal": goal == "ranking"}
         beyond["--loss"] = loss not in ("auto", "squared")
         for option in (option for option, given in beyond.items() if given):
             raise typer.BadParameter("does not go with a folder yet; read it as one table.", param_hint=option)
         _fit_folder(
             table,
             output,
-            (row, col, value),
+            (row, col, value, weight),
             model,
             None if validation is None else share_of(validation),
             runs.options(threads),
@@ -272,7 +272,7 @@ def _errors(model: Model) -> dict[str, float]:
 def _fit_folder(
     table: Path,
     output: Path,
-    columns: tuple[str | None, str | None, str | None],
+    columns: tuple[str | None, str | None, str | None, str | None],
     wanted: MatrixCompletion,
     validation: float | None,
     backend: dict[str, Any],
@@ -291,7 +291,7 @@ def _fit_folder(
 
     files = parquet.parquet_files(table)
     present = parquet.column_names(files[0])
-    names = tables.choose_columns(present, *columns, Path(files[0]), say)
+    names = tables.choose_columns(present, *columns[:3], Path(files[0]), say)
     if names is None or names[2] is None:
         raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
     states = distributed.files_of(checkpoint)
@@ -303,6 +303,7 @@ def _fit_folder(
             model = distributed.fit(
                 table,
                 **dict(zip(("row", "col", "value"), names)),
+                weight=columns[3],
                 **_for_folder(wanted.get_params()),
                 **backend,
                 validation=validation,
@@ -332,5 +333,4 @@ def _fit_folder(
 def _for_folder(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters of MatrixCompletion by the names that `distributed.fit` has for them."""
     same = ("rank", "lam", "theta", "biases", "max_seconds", "tol", "dtype")
-    method = "nnfn" if params["method"] == "auto" else params["method"]
-    return {"method": method, "seed": params["random_state"], **{name: params[name] for name in same}}
+    return {"method": params["method"], "seed": params["random_state"], **{name: params[name] for name in same}}

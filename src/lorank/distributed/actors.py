@@ -15,7 +15,7 @@ from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Nodes, Operation, Owner, shards_of, total
-from lorank.distributed.parts import DamagedBlock, Part, PartFile
+from lorank.distributed.parts import HELD_OUT, DamagedBlock, Part, PartFile
 from lorank.distributed.travel import LostLines, Route, Travel
 from lorank.errors import InputError
 from lorank.kernels import unlocked
@@ -53,7 +53,7 @@ class _Worker:
         return ray.get_runtime_context().get_node_id(), self.travel.needs(bounds, line_bytes)
 
     def run(
-        self, side: str, operation: str, args: tuple[Any, ...], gone: list[str], route: list[Any]
+        self, side: str, operation: str | Operation, args: tuple[Any, ...], gone: list[str], route: list[Any]
     ) -> tuple[float, Nodes]:
         """Seconds of computing, and the sums of `Owner.operation`."""
         self.owner.forget(gone)
@@ -107,11 +107,11 @@ class RayEngine(Engine):
         self.deaths = 0
         # Seconds of the slowest worker, summed over the requests: what remains of the wall time is overhead.
         self.computing = 0.0
-        runs = {side: _runs(parts, workers) for side, parts in sides.items() if side != "held out"}
-        if "held out" in sides:
+        runs = {side: _runs(parts, workers) for side, parts in sides.items() if side != HELD_OUT}
+        if HELD_OUT in sides:
             # With the rows whose entries they are.
             owned = [{part.number for part in run} for run in runs["rows"]]
-            runs["held out"] = [[part for part in sides["held out"] if part.number in own] for own in owned]
+            runs[HELD_OUT] = [[part for part in sides[HELD_OUT] if part.number in own] for own in owned]
         self._runs = runs
         self._own = [
             {side: [_stored(part) for part in run[number]] for side, run in runs.items()} for number in range(workers)
@@ -122,7 +122,7 @@ class RayEngine(Engine):
         self._routes: dict[str, Any] = {}
         self.plan: Route | None = None
 
-    def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
+    def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
         import ray
 
         self._gone += self._take_forgotten()

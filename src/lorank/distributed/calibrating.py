@@ -14,9 +14,9 @@ import numpy as np
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner, shards_of
-from lorank.distributed.parts import Part, line_sums
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, line_sums
 from lorank.distributed.prepare import drawn
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS, FolderProblem
+from lorank.distributed.problem import FolderProblem
 from lorank.linalg import Factors
 from lorank.models.intervals import Calibration, ScaleFit, difficulty, fit_scale
 from lorank.observations import Lines

@@ -33,6 +33,8 @@ class Engine(ABC):
 
     def __init__(self, sides: Mapping[str, Sequence[Part]]) -> None:
         self._spans = {side: [(part.lo, part.hi) for part in parts] for side, parts in sides.items()}
+        # Of each part of a side.
+        self.entries = {side: [part.entries for part in parts] for side, parts in sides.items()}
         self._token, self._made = secrets.token_hex(4), 0
         self._forgotten: list[str] = []
         # Writes a damaged block again, given its path, where that can be done; and how often it was asked for each.
@@ -41,10 +43,11 @@ class Engine(ABC):
         self._summaries: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
 
     @abstractmethod
-    def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
-        """The sum over all parts of a side of what `Owner.operation(side, *args)` gives, in a fixed order.
+    def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
+        """The sum over all parts of a side of what an operation gives, in a fixed order.
 
-        `other` is the factor of which the parts need lines that others own.
+        It is a method of `Owner` by name, or a function of an owner, the side and the arguments. `other` is the factor
+        of which the parts need lines that others own.
         """
 
     @abstractmethod
@@ -107,7 +110,7 @@ class LocalEngine(Engine):
         super().__init__(sides)
         self.owner = Owner(sides, kernels.Workers(n_jobs), budget=budget)
 
-    def run(self, side: str, operation: str, *args: Any, other: FactorShards | None = None) -> Array:
+    def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
         self.owner.forget(self._take_forgotten())
         return total(self._whole(lambda: self.owner.sums(side, operation, *args)))
 

@@ -14,14 +14,14 @@ from lorank.distributed.calibrating import Scales
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
-from lorank.distributed.parts import seen_lines
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, seen_lines
 from lorank.files import replacing_folder
 from lorank.linalg import Factors
 from lorank.models import Model
 from lorank.models.description import describe
 from lorank.models.packing import exact_type
 from lorank.models.shard_files import MANIFEST, UNEQUAL_FORMAT, check_target, write_manifest
+from lorank.models.sharded_posterior import laid_out
 from lorank.observations import Lines
 from lorank.types import Array
 
@@ -49,19 +49,23 @@ def export(
     """
     staged.mkdir()
     seen = engine.each(ROWS, seen_extent)
-    kind = np.result_type(*(kind for _, _, _, kind in seen)).str
+    kind = np.result_type(*(kind for _, _, _, kind, _ in seen)).str
     files: Written = {}
     about: dict[str, Any] = {"k": factors.k, "biased": factors.biased, "offset": float(factors.offset)}
+    factors, beside_them, drawn = laid_out(factors, model.posterior)
+    factor: Any
     for side, factor in ((ROWS, factors.left), (COLS, factors.right)):
-        args = (factor, list(ids[side]), None if scales is None else scales.sides[side], str(staged), kind)
+        name = NAMES[side]
+        named = {name: factor} | {f"{name}-{what}": own for what, own in beside_them[name].items()}
+        args = (named, list(ids[side]), None if scales is None else scales.sides[side], str(staged), kind)
         for written in engine.each(side, write_part, *args):
             files |= written
         text = np.load(ids[side][0], mmap_mode="r").dtype.kind == "S"
         ends = [0, *(hi for _, hi in engine.spans(side))]
         about[NAMES[side]] = {"lines": ends[-1], "ends": ends, "ids": True, "text": text, "ascending": True}
-    about["seen"] = [entries for entries, _, _, _ in seen]
-    about["range"] = [min(low for _, low, _, _ in seen), max(high for _, _, high, _ in seen)]
-    about["weights"] = False
+    about["seen"] = [entries for entries, *_ in seen]
+    about["range"] = [min(low for _, low, *_ in seen), max(high for _, _, high, *_ in seen)]
+    about["weights"] = all(weighted for *_, weighted in seen)
     with replacing_folder(folder, check_target, MANIFEST) as beside:
         arrays: dict[str, Array] = {}
         if scales is not None:
@@ -71,6 +75,7 @@ def export(
                 np.save(beside / f"{name}-scale-{len(ids[side])}.npy", scales.unseen[side])
         sigma = None if model.sigma is None else model.sigma.tolist()
         about |= {**describe(model, arrays), **about, "arrays": list(arrays), "sigma": sigma, "format": UNEQUAL_FORMAT}
+        about |= drawn
         for name, array in arrays.items():
             np.save(beside / f"{name}.npy", array)
         for path in staged.iterdir():
@@ -78,24 +83,28 @@ def export(
         write_manifest(beside, about, files)
 
 
-def seen_extent(owner: Owner, side: str) -> Iterator[tuple[int, tuple[int, float, float, str]]]:
-    """How many entries each part of the rows has, the least and the largest, and the type that holds them exactly."""
+def seen_extent(owner: Owner, side: str) -> Iterator[tuple[int, tuple[int, float, float, str, bool]]]:
+    """How many entries each part of the rows has, the least and the largest, the type that holds them exactly, and
+    whether they have weights."""
     for number in owner.sides[side]:
         lines = _seen(owner, number)
         low, high = lines.values.min(initial=np.inf), lines.values.max(initial=-np.inf)
-        yield number, (lines.values.size, float(low), float(high), exact_type(lines.values).str)
+        yield (
+            number,
+            (lines.values.size, float(low), float(high), exact_type(lines.values).str, lines.weights is not None),
+        )
 
 
 def write_part(
     owner: Owner,
     side: str,
-    factor: FactorShards,
+    named: Mapping[str, FactorShards],
     ids: Sequence[str],
     scale: FactorShards | None,
     folder: str,
     kind: str,
 ) -> Iterator[tuple[int, Written]]:
-    """The files of each part."""
+    """The files of each part: factors by name, scales, ids, and what was seen in rows."""
     name = NAMES[side]
     for number in owner.sides[side]:
         written: Written = {}
@@ -105,7 +114,8 @@ def write_part(
             np.save(path, array)
             written[path.name] = _facts(path)
 
-        save(name, owner.shard(factor, number))
+        for what, factor in named.items():
+            save(what, owner.shard(factor, number))
         if scale is not None:
             save(f"{name}-scale", owner.shard(scale, number)[:, 0])
         copy = Path(folder) / f"{name}-ids-{number}.npy"
@@ -118,6 +128,8 @@ def write_part(
             save("seen-ends", np.asarray(lines.pointers, np.int64))
             save("seen", np.zeros(1, lines.indices.dtype) if empty else lines.indices)
             save("seen-values", np.zeros(1, kind) if empty else lines.values.astype(kind))
+            if lines.weights is not None:
+                save("seen-weights", np.zeros(1, lines.weights.dtype) if empty else lines.weights)
         yield number, written
 
 

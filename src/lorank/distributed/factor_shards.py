@@ -63,6 +63,10 @@ class FactorShards:
         """The biases less a constant."""
         return self._made("shifted", self, shift)
 
+    def weighed(self, weights: FactorShards) -> FactorShards:
+        """With the roots of the lines' weights (lines, 1) in column k + 1, so that they travel with the lines."""
+        return self._made("weighed", self, weights)
+
     def is_finite(self) -> bool:
         # A Gram is finite only if every number of the factor is.
         return bool(np.isfinite(self.engine.summary(self)).all())
@@ -98,6 +102,10 @@ def made_shard(factor: FactorShards, given: list[Any]) -> Array:
     side, by = given
     if factor.recipe[0] == "turned":
         return turned(side, factor.k, by)
+    if factor.recipe[0] == "weighed":
+        weighed: Array = side.copy()
+        weighed[:, factor.k + 1] = np.sqrt(by[:, 0])
+        return weighed
     shifted: Array = side.copy()
     shifted[:, factor.k] -= side.dtype.type(by)
     return shifted

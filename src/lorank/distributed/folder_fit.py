@@ -17,17 +17,19 @@ from lorank.distributed.calibrating import Scales, calibrate
 from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
 from lorank.distributed.engines import Engine, LocalEngine
 from lorank.distributed.exporting import export
+from lorank.distributed.kept_draws import in_memory, posterior_in_memory
 from lorank.distributed.nodes import check_nodes
 from lorank.distributed.numbering import read_ids
-from lorank.distributed.owner import shards_of
-from lorank.distributed.parts import Part, seen_lines
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, seen_lines
 from lorank.distributed.path import SAMPLE, FolderMethod, downward, fit_path, from_sample, search_sample
 from lorank.distributed.prepare import Prepared, prepare
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS, Elsewhere, FolderProblem
+from lorank.distributed.problem import Elsewhere, FolderProblem
 from lorank.distributed.ray_backend import check_distributable
 from lorank.distributed.row_sample import row_sample
+from lorank.distributed.sampling import ShardBPMF
 from lorank.errors import InputError
 from lorank.estimators import MatrixCompletion
+from lorank.estimators.choosing import ALL_ROWS
 from lorank.estimators.parameters import DEFAULT_RANK, Parameters
 from lorank.files import refuse, url_of
 from lorank.kernels.parallel import available_cores
@@ -35,13 +37,13 @@ from lorank.linalg.factors import padded_width
 from lorank.memory import check_memory, free_memory
 from lorank.models import Model, shards
 from lorank.observations import Lines, Observations
-from lorank.solvers import Callback, Checkpoint, Status, Stopping
+from lorank.solvers import Alternating, Callback, Checkpoint, Status, Stopping
 from lorank.solvers.checkpoint import claimed
 from lorank.tables import parquet
 from lorank.tuning.held_out import SHARE, setting_of
 from lorank.tuning.setting import AUTO
 from lorank.tuning.trial_log import OnTrial
-from lorank.tuning.trials import Trials
+from lorank.tuning.trials import CANDIDATE, Trials
 
 # How the name of a model that is one file ends; any other name is that of a folder of shards.
 ONE_FILE = ".lorank"
@@ -55,7 +57,8 @@ def fit(
     row: str,
     col: str,
     value: str,
-    method: Any = "nnfn",
+    weight: str | None = None,
+    method: Any = AUTO,
     rank: int | str = AUTO,
     lam: float | Sequence[float] | str = AUTO,
     theta: float | str | None = AUTO,
@@ -84,7 +87,10 @@ def fit(
     ----------
     folder : path of Parquet files, long tables with a row id, a column id and a value on each line
     row, col, value : names of those columns
-    method : "nnfn", "factored-nuclear", "mf", or a factored regularizer of one's own
+    weight : name of a column of weights, if there is one: an entry of weight 2 counts twice
+    method : "auto", "nnfn", "factored-nuclear", "mf", "bpmf", or a factored regularizer of one's own
+        With "auto" the sample that lam is searched on says whether "nnfn" or "bpmf" predicts better; where lam is
+        given it is "nnfn". The sampler "bpmf" keeps its draws in shards as well, as many as it would in memory.
     rank, theta, biases, tol, max_iter, max_seconds, dtype : as for MatrixCompletion
         What is "auto" is chosen where lam is, and is the method's own where lam is given: rank 10 without biases.
     lam : float, a sequence of them, or "auto"
@@ -107,8 +113,6 @@ def fit(
     report : function of a text, called before the fit with what will travel in a sweep, in bytes and seconds
     on_trial : function of (done, expected), called after each trial on the sample
     """
-    chosen = registry.find(method)
-    check_distributable(chosen)
     if isinstance(lam, str) and lam != AUTO:
         raise InputError(f"lam is a number, several, or 'auto'; got {lam!r}.")
     weights = [] if isinstance(lam, str) else sorted(np.atleast_1d(np.asarray(lam, float)).tolist(), reverse=True)
@@ -118,10 +122,15 @@ def fit(
     plainly: dict[str, Any] = {"loss": "squared", "features": None, "goal": "values"}
     cores = min(workers * threads, available_cores())
     asked = Parameters(**MatrixCompletion(**wanted, **limits, **plainly, n_jobs=cores).get_params(deep=False))
+    if not asked.any_method:
+        check_distributable(registry.find(method))
     searched = asked.automatic and len(weights) < 2
+    samples = not asked.any_method and registry.find(method).samples
+    # A sampler draws what others choose.
+    compares = not samples and (searched or len(weights) > 1)
     if validation is None:
-        validation = SHARE if len(weights) != 1 or searched else 0.0
-    if not validation and (len(weights) != 1 or searched):
+        validation = SHARE if compares else 0.0
+    if not validation and compares:
         raise InputError("To choose among several lam, held-out entries are needed: give validation, such as 0.05.")
     if not 0 <= validation < 1:
         raise InputError(f"validation is a fraction between 0 and 1; got {validation}.")
@@ -132,6 +141,7 @@ def fit(
     if output is not None and Path(output).suffix != ONE_FILE:
         shards.check_target(Path(output))
     files, columns = parquet.parquet_files(folder), (row, col, value)
+    read = columns if weight is None else (*columns, weight)
     entries = parquet.count_lines(files)
     # Factors of both sides on their way; ids are not known yet, so every entry's row might be new.
     # The store takes memory as it fills, and a factor that it has no room for goes by way of the disk.
@@ -141,24 +151,26 @@ def fit(
     with claimed(checkpoint), _temporary(work_folder) as own:
         # Entries by rows and by columns on their way, and one side.
         size = np.dtype(dtype).itemsize
-        _check_disk(own, f"The blocks of {entries} entries", entries * (3 * size + 20))
+        _check_disk(own, f"The blocks of {entries} entries", entries * (3 * size * len(read[2:]) + 20))
         with open_ray(address, workers * threads, store) if on_ray else nullcontext():
             if on_ray:
                 check_cluster((0, 0), entries, least, dtype, workers, threads)
                 check_nodes([path for path in files if url_of(path) is None], str(own))
-            prepared = prepare(files, columns, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
+            prepared = prepare(files, read, own, dtype, validation, seed, _on_ray if on_ray else _in_turn)
             m, n = prepared.shape
             if asked.rank != AUTO and asked.rank > min(m, n):
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
             asked = asked.for_shape((m, n))
 
-            def check_room(k: int) -> None:
+            def check_room(k: int, drawn: int = 0) -> None:
                 if on_ray:
                     check_cluster((m, n), entries, k, dtype, workers, threads)
-                    _check_disk(own, f"Factors of {m} x {n}", SHARD_FILES * (m + n) * padded_width(k) * size)
+                    pairs = SHARD_FILES * (m + n) * padded_width(k) * size
+                    _check_disk(own, f"Factors of {m} x {n}", pairs + 2 * drawn)
 
             with _engine(prepared, on_ray, workers, threads, own, memory_budget or np.inf) as engine:
-                about = {"data": (files, entries, columns), "method": chosen, "rank": rank, "theta": theta}
+                known = AUTO if asked.any_method else registry.find(asked.method)
+                about: dict[str, Any] = {"data": (files, entries, read), "method": known, "rank": rank, "theta": theta}
                 about |= {"lam": weights or lam, "biases": biases, "validation": validation}
                 about |= {"seed": seed, "dtype": dtype}
                 saved = (
@@ -166,21 +178,27 @@ def fit(
                     if checkpoint is None
                     else Checkpoint(Path(checkpoint), about, seconds=5.0, load_shards=engine.load_shards)
                 )
-                nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype))
+                nothing: Any = Elsewhere(prepared.shape, np.dtype(dtype), sum(engine.entries[ROWS]))
                 plain = FolderProblem(nothing, None, 1, engine=engine)
-                tried = Trials([])
+                tried, setting, named = Trials([]), None if searched else asked.setting, {}
                 if searched:
                     sample = row_sample(engine, (m, n), plain.total, SAMPLE, seed)
-                    found, noise = search_sample(asked, sample, seed, saved, on_trial)
+                    asked, found, noise = search_sample(asked, sample, seed, saved, on_trial)
                     tried, k = found.trials, max(found.parameters["rank"], 1)
                     check_room(k)
                     most = _largest(k, min(m, n), check_room) if sample.nnz < plain.total else None
                     del sample
-                    strategy = from_sample(asked, found, plain.noise_norm / noise, nothing, most)
-                else:
-                    k = asked.setting.rank
-                    check_room(k)
-                    strategy = downward(weights, asked.setting)
+                    if registry.find(asked.method).samples:
+                        setting = setting_of(found.parameters)
+                        named = {CANDIDATE: f"{found.parameters[CANDIDATE]}{ALL_ROWS}"}
+                    else:
+                        strategy = from_sample(asked, found, plain.noise_norm / noise, nothing, most)
+                chosen = registry.find(asked.method)
+                sampler = ShardBPMF()
+                if setting is not None:
+                    k = setting.rank
+                    check_room(k, sampler.kept_bytes((m, n), k, setting.biases) if chosen.samples else 0)
+                    strategy = downward(weights if weights and chosen.tunes else [None], setting, named)
                 if isinstance(engine, RayEngine):
                     plan = engine.prepare(padded_width(k) * np.dtype(dtype).itemsize)
                     if report is not None:
@@ -188,22 +206,24 @@ def fit(
                 fitting = FolderMethod(chosen, plain, searched)
                 held_out = HELD_OUT if validation else None
                 stopping = Stopping(tol, max_iter, asked.within(tried.seconds).max_seconds)
-                fitted = fit_path(fitting.problem, strategy, stopping, held_out, callbacks, saved, seed)
+                solver = sampler if chosen.samples else Alternating()
+                fitted = fit_path(solver, fitting.problem, strategy, stopping, held_out, callbacks, saved, seed)
                 setting = fitting.complete(setting_of(fitted.parameters))
-                if searched or len(weights) > 1:
+                if validation and (searched or len(weights) > 1):
                     tried = Trials([*(replace(trial, chosen=False) for trial in tried), *fitted.trials])
                 model = Model(
                     result=fitted.result,
                     setting=setting,
-                    params={**wanted, "lam": setting.lam if weights else lam, **limits},
+                    params={**wanted, "method": chosen, "lam": setting.lam if weights else lam, **limits},
                     entries=sum(part.entries for part in prepared.sides[ROWS]),
                     mean=plain.mean,
                     columns=columns,
-                    sigma=plain.singular_values(fitted.result.factors),
+                    sigma=plain.singular_values(fitted.result.summary),
                     trials=tuple(tried.rows()),
                 )
                 whole = fitted.result.status not in (Status.INTERRUPTED, Status.DIVERGED)
-                scales = calibrate(plain, fitted.result.factors, seed) if validation and whole else None
+                measured = bool(validation) and whole and fitted.result.posterior is None
+                scales = calibrate(plain, fitted.result.factors, seed) if measured else None
                 return _placed(engine, model, prepared, scales, own, output if whole else None)
 
 
@@ -229,12 +249,14 @@ def _placed(
     if output is not None and Path(output).suffix != ONE_FILE:
         export(engine, model, result.factors, ids, scales, work / "model", output)
         there = shards.read(output)
-        result = replace(result, factors=there.factors)
+        result = replace(result, factors=there.factors, posterior=there.posterior)
         model = replace(model, result=result, calibration=there.calibration)
         return replace(model, row_ids=there.row_ids, col_ids=there.col_ids)
-    sides: Any = result.factors.left, result.factors.right
-    left, right = (np.concatenate(engine.each(side.side, shards_of, side)) for side in sides)
-    result = replace(result, factors=replace(result.factors, left=left, right=right))
+    if result.posterior is None:
+        result = replace(result, factors=in_memory(engine, result.factors))
+    else:
+        posterior = posterior_in_memory(engine, result.posterior)
+        result = replace(result, factors=posterior.mean, posterior=posterior)
     calibration = None if scales is None else scales.calibration(engine)
     model = replace(model, result=result, calibration=calibration)
     model = replace(model, row_ids=read_ids(ids[ROWS]), col_ids=read_ids(ids[COLS]))
@@ -249,8 +271,9 @@ def _save_one_file(model: Model, path: str | Path, sides: Mapping[str, Sequence[
     check_memory(3 * size, f"{model.entries} entries in one file", "save a folder of shards instead")
     pieces = [piece for _, _, piece in seen_lines(sides[ROWS], sides.get(HELD_OUT))]
     counts = np.concatenate([np.diff(piece.pointers) for piece in pieces])
-    indices, values = (np.concatenate([getattr(piece, part) for piece in pieces]) for part in ("indices", "values"))
-    lines = Lines(np.concatenate([[0], np.cumsum(counts)]), indices, values)
+    names = ("indices", "values") if pieces[0].weights is None else ("indices", "values", "weights")
+    indices, values, *weights = (np.concatenate([getattr(piece, part) for piece in pieces]) for part in names)
+    lines = Lines(np.concatenate([[0], np.cumsum(counts)]), indices, values, *weights)
     seen = Observations(model.shape, lines, model.row_ids, model.col_ids)
     replace(model, observations=seen, range=(float(values.min()), float(values.max()))).save(path)
 

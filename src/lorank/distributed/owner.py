@@ -16,7 +16,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards, made_shard, read_shard, shard_file, write_shard
-from lorank.distributed.parts import Part, announce, line_sums
+from lorank.distributed.parts import HELD_OUT, Part, announce, line_sums
 from lorank.linalg import Factors, gram, pad
 from lorank.observations import Lines
 from lorank.problems.offsets import half_round
@@ -93,7 +93,7 @@ class Owner:
                 part = self.sides[factor.side][number]
                 assert self.folder is not None
                 path = shard_file(self.folder, factor.name, number)
-                made = read_shard(path, part.hi - part.lo, factor.width, factor.kind)
+                made = read_shard(path, lines_in(part, factor.side), factor.width, factor.kind)
             self._shards[factor.name, number] = made
             return made
 
@@ -124,9 +124,10 @@ class Owner:
 
     # What is asked of the parts of a side: each answer is a vector, to be summed.
 
-    def sums(self, side: str, operation: str, *args: Any) -> Nodes:
+    def sums(self, side: str, operation: str | Operation, *args: Any) -> Nodes:
         """The answers of the parts, summed as far as they are neighbours in the tree."""
-        return joined({(0, number): answer for number, answer in getattr(self, operation)(side, *args)})
+        answers = getattr(self, operation)(side, *args) if isinstance(operation, str) else operation(self, side, *args)
+        return joined({(0, number): answer for number, answer in answers})
 
     def each(self, side: str, operation: Operation, *args: Any) -> dict[int, Any]:
         """What a function of this owner, the side and the arguments gives for each part, by number."""
@@ -152,7 +153,7 @@ class Owner:
                 drag = np.ascontiguousarray(self.shard(own, part.number)[:, :k]) @ pull
             left, loss = kernels.solve_lines(*lines.arrays, features, k, biased, offset, ridge, drag, self.workers)
             self.keep(new, part.number, left)
-            yield part.number, np.concatenate([[loss.sum()], self._summary(left, k)])
+            yield part.number, np.concatenate([[loss.sum()], self.summary(left, k)])
 
     def squared_errors(
         self, side: str, own: FactorShards, other: FactorShards, biased: bool, offset: float
@@ -166,7 +167,7 @@ class Owner:
     def summaries(self, side: str, factor: FactorShards) -> Iterator[tuple[int, Array]]:
         """Sum and sum of squares of the biases, and the Gram."""
         for number in self.sides[side]:
-            yield number, self._summary(self.shard(factor, number), factor.k)
+            yield number, self.summary(self.shard(factor, number), factor.k)
 
     def totals(self, side: str) -> Iterator[tuple[int, Array]]:
         """What the entries weigh together, and how many lines have any."""
@@ -175,10 +176,10 @@ class Owner:
             yield part.number, np.array([float(totals.sum()), np.count_nonzero(totals)])
 
     def distances(self, side: str, offset: float) -> Iterator[tuple[int, Array]]:
-        """Weighted sums of (value - offset) and of its absolute value."""
+        """Weighted sums of (value - offset), of its absolute value and of its square."""
         for part, lines in self._lines(side):
-            distance = lines.values - offset
-            yield part.number, np.array([line_sums(lines, each).sum() for each in (distance, np.abs(distance))])
+            off, exact = lines.values - offset, lines.values.astype(np.float64) - offset
+            yield part.number, np.array([line_sums(lines, each).sum() for each in (off, np.abs(off), exact**2)])
 
     def offsets(
         self, side: str, new: FactorShards, other: FactorShards, level: float, variance: float, s2: float
@@ -200,22 +201,28 @@ class Owner:
             self.keep(new, number, pad(np.zeros((own.size, new.k), new.dtype), own))
             yield number, np.zeros(1)
 
-    def start(self, side: str, new: FactorShards, states: Sequence[Any], scale: float) -> Iterator[tuple[int, Array]]:
-        """Independent normal entries, zero where nothing was observed; `states` are those of the generator by part."""
+    def start(
+        self, side: str, new: FactorShards, states: Sequence[Any], scale: float, offsets: FactorShards | None = None
+    ) -> Iterator[tuple[int, Array]]:
+        """Independent normal entries, and offsets as biases if there are any; zero where nothing was observed.
+
+        `states` are those of the generator by part.
+        """
         generator = np.random.PCG64()
         for part, lines in self._lines(side):
             generator.state = states[part.number]
             numbers = np.random.Generator(generator).standard_normal((part.hi - part.lo, new.k))
-            shard = pad((scale * numbers).astype(new.dtype))
+            biases = None if offsets is None else self.shard(offsets, part.number)[:, 0].astype(new.dtype)
+            shard = pad((scale * numbers).astype(new.dtype), biases)
             shard[lines.totals() == 0] = 0
             self.keep(new, part.number, shard)
-            yield part.number, self._summary(shard, new.k)
+            yield part.number, self.summary(shard, new.k)
 
-    def zeros(self, side: str, new: FactorShards) -> Iterator[tuple[int, Array]]:
-        """A factor of zeros."""
-        for part in self.sides[side].values():
-            self.keep(new, part.number, np.zeros((part.hi - part.lo, new.width), new.dtype))
-            yield part.number, np.zeros(1)
+    def fill(self, side: str, new: FactorShards, value: float) -> Iterator[tuple[int, Array]]:
+        """A factor of the same number everywhere."""
+        for number, part in self.sides[side].items():
+            self.keep(new, number, np.full((lines_in(part, side), new.width), value, new.dtype))
+            yield number, np.zeros(1)
 
     def save(self, side: str, factor: FactorShards, folder: str) -> Iterator[tuple[int, Array]]:
         """Write the shards of a factor into a folder, to be there after the machine has stopped."""
@@ -229,10 +236,11 @@ class Owner:
         """Take the shards of a factor from a folder."""
         for number, part in self.sides[side].items():
             path = shard_file(folder, saved.name, number)
-            self.keep(new, number, read_shard(path, part.hi - part.lo, saved.width, saved.kind))
+            self.keep(new, number, read_shard(path, lines_in(part, side), saved.width, saved.kind))
             yield number, np.zeros(1)
 
-    def _summary(self, shard: Array, k: int) -> Array:
+    def summary(self, shard: Array, k: int) -> Array:
+        """Of a shard: sum and sum of squares of its biases, and its Gram."""
         bias = shard[:, k].astype(np.float64) if k < shard.shape[1] else np.zeros(0)
         return np.concatenate([[bias.sum(), bias @ bias], gram(shard, k, self.workers).ravel()])
 
@@ -276,6 +284,11 @@ class Owner:
                 count += size
             self._groups[side, room] = [_group(lists, others) for lists in together if lists]
         return self._groups[side, room]
+
+
+def lines_in(part: Part, side: str) -> int:
+    """Lines of a shard: those of the part; of held-out entries, a line for each of them."""
+    return part.entries if side == HELD_OUT else part.hi - part.lo
 
 
 def _group(lists: Sequence[tuple[Part, Array | None]], others: int) -> Group:

@@ -21,6 +21,8 @@ from lorank.kernels import checksum, unlocked
 from lorank.observations import Lines
 from lorank.types import Array
 
+# The sides of a folder: its rows and columns, and the rows' entries that were held out.
+ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
 # At most so many entries in a part (one line may have more), and at least so many parts where there are lines enough.
 PART_ENTRIES = 1 << 20
 PARTS = 32

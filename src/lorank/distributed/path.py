@@ -1,13 +1,14 @@
 """What is chosen on the entries of a folder: fits one after the other, which can be interrupted at any sweep.
 
 lam alone, where numbers are given, goes from the largest down, each fit starting from the last. With "auto" a sample of
-the rows is searched in memory first, as `MatrixCompletion` does it; theta and biases are taken from there, lam and the
-rank are tuned from there on all entries (`WarmPath.run_on_more`).
+the rows is searched in memory first, as `MatrixCompletion` does it; the method, theta and biases are taken from there,
+lam and the rank are tuned from there on all entries (`WarmPath.run_on_more`). A sampler takes its rank from there too,
+and draws all else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from lorank.estimators.running import threshold_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems.offsets import Offsets
-from lorank.solvers import Alternating, Callback, Checkpoint, Progress, Result, Stopping, solve
+from lorank.solvers import Callback, Checkpoint, Progress, Result, Solver, Stopping, solve
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.solvers.result import Status
 from lorank.tuning.held_out import parts_of, setting_of
@@ -61,7 +62,7 @@ class FolderMethod:
 
     def complete(self, setting: Setting) -> Setting:
         """The setting with the ridges of its biases, if it has any."""
-        if not setting.biases:
+        if not setting.biases or self.method.samples:
             return setting
         threshold = None if self.searched else threshold_of(self.method, setting)
         if threshold is not None:
@@ -77,18 +78,19 @@ class FolderMethod:
 
 def search_sample(
     asked: Parameters, sample: Observations, seed: int, checkpoint: Checkpoint | None, on_trial: OnTrial | None
-) -> tuple[Found, float]:
-    """What was found on a sample, and the norm of noise of variance 1 at the entries that it learnt from.
+) -> tuple[Parameters, Found, float]:
+    """The parameters of the kind that was chosen on a sample, what was found, and the norm of noise of variance 1 at
+    the entries that it learnt from.
 
     It takes a quarter of the time that there is.
     """
     parts = parts_of(sample, seed)
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2  # of which a search takes half
     own = None if checkpoint is None else replace(checkpoint, path=sample_file(checkpoint.path), load_shards=None)
-    _, found = choosing.tune(replace(asked, max_seconds=seconds), parts, seed, own, on_trial)
+    option, found = choosing.tune(replace(asked, max_seconds=seconds), parts, seed, own, on_trial)
     if found.interrupted:
         raise KeyboardInterrupt
-    return found, noise_norm(parts[0][0])
+    return option, found, noise_norm(parts[0][0])
 
 
 def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, most: int | None) -> Strategy:
@@ -116,13 +118,16 @@ def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, 
     return strategy
 
 
-def downward(weights: Sequence[float], setting: Setting) -> Strategy:
-    """From the first weight on, each fit from the last one's factors."""
+def downward(weights: Sequence[float | None], setting: Setting, given: Mapping[str, Any]) -> Strategy:
+    """From the first weight on, each fit from the last one's factors; None is the weight of a method without one.
+
+    `given` is what else is said of every trial.
+    """
 
     def strategy(search: Search) -> None:
         start: tuple[Factors, ...] = ()
         for weight in weights:
-            fit = search.attempt({**setting.facts(), "lam": weight}, start)
+            fit = search.attempt({**setting.facts(), "lam": weight, **given}, start)
             start = fit.starts
             del fit  # the log saves the factors of all fits that are referred to
 
@@ -130,6 +135,7 @@ def downward(weights: Sequence[float], setting: Setting) -> Strategy:
 
 
 def fit_path(
+    solver: Solver,
     problem: Callable[[Setting], FolderProblem],
     strategy: Strategy,
     stopping: Stopping,
@@ -158,7 +164,7 @@ def fit_path(
         setting = setting_of(candidate.parameters)
         stated, start = problem(setting), candidate.start[0] if candidate.start else None
         result = solve(
-            Alternating(),
+            solver,
             stated,
             start=stated.offsets_alone() if setting.rank == 0 else start,
             stopping=replace(stopping, max_seconds=limit),
@@ -178,8 +184,8 @@ def fit_path(
 
     search = Search(judge, log)
     found = search.run(lambda: strategy(search))
-    if checkpoint is not None and done is not None and not found.interrupted:
-        for path in files_of(checkpoint.path):
+    if checkpoint is not None and not found.interrupted:
+        for path in files_of(checkpoint.path) if done is not None else [sample_file(checkpoint.path)]:
             remove_checkpoint(path)
     return found
 

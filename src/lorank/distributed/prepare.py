@@ -25,8 +25,7 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.ids import Positions, Tally, id_file, write_table
 from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids
-from lorank.distributed.parts import Part, PartFile
-from lorank.distributed.problem import COLS, HELD_OUT, ROWS
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, PartFile
 from lorank.errors import InputError, printable
 from lorank.files import replacing
 from lorank.observations import Lines
@@ -34,8 +33,8 @@ from lorank.observations.checks import check_lines
 from lorank.tables import parquet
 from lorank.types import Array
 
-# Names of the columns that hold the row id, the column id and the value.
-Columns = tuple[str, str, str]
+# Names of the columns that hold the row id, the column id, the value, and the weight if there is one.
+Columns = tuple[str, str, str] | tuple[str, str, str, str]
 # Lines of a table that a task holds at a time.
 BATCH = 1 << 18
 
@@ -82,13 +81,14 @@ class Plan:
         return "<i4" if largest <= np.iinfo(np.int32).max else "<i8"
 
     def record(self, size: int) -> np.dtype[Any]:
-        """An entry on its way: its line within the part, the other side's position, and the value, in `size` bytes.
+        """An entry on its way: its line within the part, the other side's position, value and weight in `size` bytes.
 
         It is as short as it can be: preparation takes as long as the disk needs to write these.
         """
         longest = max(int(np.diff(ends).max()) for ends in self.cuts.values())
         line = "<u2" if longest <= 1 << 16 else self.index
-        return np.dtype([("line", line), ("other", self.index), ("value", f"<f{size}")])
+        numbers = [(name, f"<f{size}") for name in ("value", "weight")[: len(self.columns) - 2]]
+        return np.dtype([("line", line), ("other", self.index), *numbers])
 
 
 def prepare(
@@ -125,7 +125,7 @@ def prepare(
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:
     """Distinct ids of one file and how many known values each has."""
     tallies = {ROWS: Tally(), COLS: Tally()}
-    for rows, cols, values in parquet.batches(path, *columns, BATCH):
+    for rows, cols, values, _ in parquet.batches(path, *columns[:3], BATCH):
         tallies[ROWS].add(rows, values)
         tallies[COLS].add(cols, values)
     for side, tally in tallies.items():
@@ -138,11 +138,16 @@ def spill(path: str, plan: Plan, number: int, sides: Sequence[str]) -> int:
     the number of batches."""
     written = 0
     found = {side: Positions(id_file(plan.folder, side, number), plan.cuts[side]) for side in (ROWS, COLS)}
-    for batch, (rows, cols, values) in enumerate(parquet.batches(path, *plan.columns, BATCH)):
+    for batch, (rows, cols, values, weights) in enumerate(
+        parquet.batches(path, *plan.columns[:3], BATCH, *plan.columns[3:])
+    ):
         (i, row_part), (j, col_part) = found[ROWS].of(rows, path), found[COLS].of(cols, path)
         known, held = ~np.isnan(values), drawn(i, j, plan.held_out, plan.seed)
-        short = values.astype(np.float32)
-        size = 4 if plan.dtype == "<f4" or bool((short == values)[known].all()) else 8
+        if weights is not None:
+            known &= weights > 0  # nothing is learnt from what weighs nothing
+        numbers = [values] if weights is None else [values, weights]
+        exact = all((each.astype(np.float32) == each)[known].all() for each in numbers)
+        size = 4 if plan.dtype == "<f4" or exact else 8
         kind = plan.record(size)
         for side, line, other, part, chosen in (
             (ROWS, i, j, row_part, known & ~held),
@@ -152,9 +157,10 @@ def spill(path: str, plan: Plan, number: int, sides: Sequence[str]) -> int:
             if side not in sides:
                 continue
             records = np.empty(np.count_nonzero(chosen), kind)
-            starts = np.zeros(plan.cuts[side].size, np.int64)
-            fields = (records[name] for name in ("line", "other", "value"))
-            kernels.deal(part, chosen, line, other, values, plan.cuts[side], starts, *fields)
+            for each, name in zip(numbers, ("value", "weight")):
+                starts = np.zeros(plan.cuts[side].size, np.int64)
+                fields = records["line"], records["other"], records[name]
+                kernels.deal(part, chosen, line, other, each, plan.cuts[side], starts, *fields)
             target = _spill_file(plan, side, number, batch)
             with replacing(target, sync=False) as beside, open(beside, "wb") as file:
                 np.append(size, starts).astype("<i8").tofile(file)
@@ -222,10 +228,15 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
     width = int(plan.cuts[ROWS if side == COLS else COLS][-1])
     kinds = {"line": plan.index, "other": plan.index, "value": plan.dtype}
     line, other, value = (_joined(found, name, kind) for name, kind in kinds.items())
+    weights = _joined(found, "weight", plan.dtype) if len(plan.columns) > 3 else None
     found.clear()
-    line, other, value = kernels.radix_sort(line, other, value, width)
-    pointers, indices, values = np.zeros(hi - lo + 1, np.int64), np.empty_like(other), np.empty_like(value)
-    kernels.compress(line, other, value, pointers, indices, values)
+    # Where there are weights, numbers of the entries are sorted in the place of one of the two.
+    carried = value if weights is None else np.arange(value.size)
+    line, other, carried = kernels.radix_sort(line, other, carried, width)
+    pointers, indices, values = np.zeros(hi - lo + 1, np.int64), np.empty_like(other), np.empty_like(carried)
+    kernels.compress(line, other, carried, pointers, indices, values)
+    if weights is not None:
+        values, weights = value[values], weights[values]
     twice = kernels.first_duplicate(pointers, indices)
     if twice >= 0:
         at = lo + int(np.searchsorted(pointers, twice, side="right")) - 1
@@ -233,6 +244,6 @@ def assemble(side: str, number: int, plan: Plan, counts: Sequence[int]) -> PartF
         names = [plan.ids[which].id_of(at) for which, at in zip((ROWS, COLS), pair)]
         entry = printable(f"({names[0]}, {names[1]})")
         raise InputError(f"The entry {entry} is given more than once; keep one value for each pair.")
-    lines = Lines(pointers, indices, values)
-    check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width))
+    lines = Lines(pointers, indices, values, weights)
+    check_lines(lines.pointers, lines.indices, lines.values, (hi - lo, width), weights)
     return PartFile.write(Path(plan.folder) / f"{side.replace(' ', '-')}-{number}.part", lines, width)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from lorank import kernels
 from lorank.distributed.actors import RayEngine, check_cluster
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.parts import parts_of
-from lorank.linalg import Factors, accurate_balance
+from lorank.distributed.owner import Owner
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, parts_of
+from lorank.linalg import Factors, accurate_balance, diagonal_frame, pad
 from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.problems.base import START_STREAM
-from lorank.problems.offsets import Offsets, alternate
+from lorank.problems.offsets import ROUNDS, Offsets, alternate
 from lorank.types import Array
 
-ROWS, COLS, HELD_OUT = "rows", "cols", "held out"
 SIDES = ROWS, COLS
 # Random numbers that are drawn at a time to know where the generator is at each part.
 DRAWS = 1 << 20
@@ -51,10 +53,11 @@ class BlockProblem(Problem):
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Stands for observations of which only shape and type are here."""
+    """Stands for observations of which only shape, type and number are here."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    nnz: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,31 +101,40 @@ class FolderProblem(Problem):
         offset = self.mean if self.biased else 0.0
         scale = 0.5 * np.sqrt((self.spread(offset) or 1.0) / np.sqrt(self.rank))
         made = []
-        for side, lines in zip(SIDES, self.observations.shape):
-            states = []
-            for first, last in self.engine.spans(side):
-                states.append(generator.state)
-                left = (last - first) * self.rank
-                while left:
-                    np.random.Generator(generator).standard_normal(min(left, DRAWS))
-                    left -= min(left, DRAWS)
-            factor = self.engine.factor(side, lines, self.rank, self.observations.dtype)
-            self.engine.remember(factor, self.engine.run(side, "start", factor, states, float(scale)))
-            made.append(factor)
+        for transposed in (False, True):
+            made.append(self.normal_factor(generator, transposed, float(scale)))
         left_factor, right_factor = made
         return Factors(left_factor, right_factor, self.rank, self.biased, offset)  # type: ignore[arg-type]
 
-    def offsets(self) -> Offsets:
+    def normal_factor(
+        self, generator: np.random.PCG64, transposed: bool, scale: float, offsets: FactorShards | None = None
+    ) -> FactorShards:
+        """Independent normal entries times a scale, the next of a generator; offsets are its biases.
+
+        Lines without observations are zero.
+        """
+        side, lines, states = SIDES[transposed], self.observations.shape[transposed], []
+        for first, last in self.engine.spans(side):
+            states.append(generator.state)
+            left = (last - first) * self.rank
+            while left:
+                np.random.Generator(generator).standard_normal(min(left, DRAWS))
+                left -= min(left, DRAWS)
+        factor = self.engine.factor(side, lines, self.rank, self.observations.dtype)
+        self.engine.remember(factor, self.engine.run(side, "start", factor, states, scale, offsets))
+        return factor
+
+    def offsets(self, rounds: int = ROUNDS) -> Offsets:
         """Those of rows and columns by empirical Bayes; a and b are factors with nothing but biases."""
         none = [self._offsets(transposed) for transposed in (False, True)]
         for factor in none:
-            self.engine.run(factor.side, "zeros", factor)
+            self.engine.run(factor.side, "fill", factor, 0.0)
 
         def half(transposed: bool, other: FactorShards, level: float, variance: float, s2: float) -> Any:
             new = self._offsets(transposed)
             return new, self.engine.run(new.side, "offsets", new, other, level, variance, s2, other=other)
 
-        found, (shift_a, shift_b) = alternate(half, none, self.total)
+        found, (shift_a, shift_b) = alternate(half, none, self.total, rounds)
         a: Any = found.a
         b: Any = found.b
         return replace(found, a=a.shifted(shift_a), b=b.shifted(shift_b))
@@ -143,9 +155,6 @@ class FolderProblem(Problem):
 
     # The arithmetic at factors.
 
-    def improves(self, k: int) -> bool:
-        return False
-
     def ridge_regressions(
         self,
         factors: Factors,
@@ -162,6 +171,27 @@ class FolderProblem(Problem):
         by = None if pull is None else (pull / self.pointwise.curvature).astype(factors.dtype)
         args = (new, own, right, self.biased, float(factors.offset), full, by)
         loss, *summary = self.engine.run(left.side, "solve", *args, other=right)
+        self.engine.remember(new, np.array(summary))
+        return new, float(loss)  # type: ignore[return-value]
+
+    def improved_regressions(
+        self,
+        factors: Factors,
+        ridge: Array,
+        pull: Array | None = None,
+        transposed: bool = False,
+        beside: Array | None = None,
+    ) -> tuple[Array, float]:
+        k, dtype = factors.k, factors.dtype
+        full, _ = self.line_terms(factors, ridge, None, transposed)
+        if not full.any():
+            return self.ridge_regressions(factors, ridge, pull, transposed)
+        T, inverse, r = diagonal_frame(np.zeros((k, k)), full.astype(np.float64), 100 * float(np.finfo(dtype).eps))
+        left, right = _shards(factors)
+        new, through = self.engine.new(left, None), right.turned(k, T)
+        by = None if pull is None else (pull / self.pointwise.curvature).astype(dtype)
+        args = (new, left, through, T.astype(dtype), inverse.astype(dtype), r, by)
+        loss, *summary = self.engine.run(left.side, improve, *args, other=through)
         self.engine.remember(new, np.array(summary))
         return new, float(loss)  # type: ignore[return-value]
 
@@ -209,6 +239,35 @@ class FolderProblem(Problem):
         shift_rows, shift_cols, offset = self.bias_shifts(factors.left, factors.right, factors.offset)
         sides: Any = left.shifted(shift_rows), right.shifted(shift_cols)
         return replace(factors, left=sides[0], right=sides[1], offset=offset)
+
+
+def improve(
+    owner: Owner,
+    side: str,
+    new: FactorShards,
+    own: FactorShards,
+    through: FactorShards,
+    turn: Array,
+    inverse: Array,
+    r: Array,
+    pull: Array | None,
+) -> Iterator[tuple[int, Array]]:
+    """Lines nearer to the solution of their regressions; see `FactoredProblem.improved_regressions`.
+
+    The other factor comes in the frame `turn` already: its owners have turned it, part by part.
+    """
+    k, dtype, none = own.k, own.dtype, np.zeros(own.k)
+    ridge, base, linear = (each.astype(dtype) for each in (r, 1 - r, none))
+    for part, lines, features in owner.with_features(side, through):
+        W = np.ascontiguousarray(owner.shard(own, part.number)[:, :k])
+        drag = np.zeros((0, 0), dtype) if pull is None else (W @ pull) @ turn
+        left, loss = kernels.improve_lines(
+            *(*lines.arrays, features, k, ridge, base, linear, 0.0, None, drag),
+            *(pad(W @ inverse.T), owner.workers),
+        )
+        made = pad(left[:, :k] @ turn.T)
+        owner.keep(new, part.number, made)
+        yield part.number, np.concatenate([[loss.sum()], owner.summary(made, k)])
 
 
 def _shards(factors: Any) -> tuple[FactorShards, FactorShards]:

@@ -40,7 +40,7 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
 
 
 def check_distributable(method: Method) -> None:
-    """Refuse a method that needs all entries in one process."""
-    if not method.distributes:
+    """Refuse a method that needs all entries of a folder in one process."""
+    if not (method.distributes or method.samples):
         able = registry.distributable()
-        raise InputError(f"Method {method.name!r} runs on one machine only; Ray and folders take {able}.")
+        raise InputError(f"Method {method.name!r} runs on one machine only; folders take {able}, bpmf.")

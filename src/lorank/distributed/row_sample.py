@@ -8,8 +8,8 @@ import numpy as np
 
 from lorank.distributed.engines import Engine
 from lorank.distributed.owner import Owner
+from lorank.distributed.parts import COLS, ROWS
 from lorank.distributed.prepare import drawn
-from lorank.distributed.problem import COLS, ROWS
 from lorank.observations import Observations
 from lorank.types import Array
 
@@ -31,9 +31,10 @@ def row_sample(engine: Engine, shape: tuple[int, int], entries: float, size: int
         lines, counts = lines[counts <= LONGEST * size], counts[counts <= LONGEST * size]
         order = np.random.default_rng(seed).permutation(lines.size)
         lines = np.sort(lines[order[np.cumsum(counts[order]) <= size]])
-    own, other, values = (np.concatenate(found) for found in zip(*engine.each(side, entries_of, lines)))
+    own, other, values, *weights = (np.concatenate(found) for found in zip(*engine.each(side, entries_of, lines)))
     (own_lines, own), (other_lines, other) = (np.unique(at, return_inverse=True) for at in (own, other))
-    sample = Observations.from_coo(own, other, values, (own_lines.size, other_lines.size))
+    shape_here = own_lines.size, other_lines.size
+    sample = Observations.from_coo(own, other, values, shape_here, weights=weights[0] if weights else None)
     return sample.transposed() if transposed else sample
 
 
@@ -46,9 +47,10 @@ def drawn_lines(owner: Owner, side: str, share: float, seed: int) -> Iterator[tu
         yield number, (positions[chosen], np.diff(part.lines().pointers)[chosen])
 
 
-def entries_of(owner: Owner, side: str, lines: Array) -> Iterator[tuple[int, tuple[Array, Array, Array]]]:
-    """The entries of some lines, ascending: line, position on the other side, value."""
+def entries_of(owner: Owner, side: str, lines: Array) -> Iterator[tuple[int, tuple[Array, ...]]]:
+    """The entries of some lines, ascending: line, position on the other side, value, and weight if there are any."""
     for number, part in owner.sides[side].items():
         found = part.complete_lines()
         chosen = np.isin(np.arange(part.lo, part.hi), lines)[found.expanded]
-        yield number, (found.expanded[chosen] + part.lo, found.indices[chosen], found.values[chosen])
+        numbers = (each[chosen] for each in (found.values, found.weights) if each is not None)
+        yield number, (found.expanded[chosen] + part.lo, found.indices[chosen], *numbers)

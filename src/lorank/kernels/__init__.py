@@ -33,7 +33,7 @@ from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
-from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, wishart
+from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, weights_density, wishart
 from lorank.kernels.probit import probit_terms
 from lorank.kernels.sampling import draw_lines, spread_pairs
 from lorank.kernels.simd import LANES
@@ -78,5 +78,6 @@ __all__ = [
     "spread_pairs",
     "transpose",
     "unlocked",
+    "weights_density",
     "wishart",
 ]

@@ -63,7 +63,7 @@ def draw_prior(second, total, weight, dof, Lambda, inverse_a, A, free, nu, rng):
 
 
 @kernel
-def _weights_density(t, least, middle, width, times, energy, counts):
+def weights_density(t, least, middle, width, times, energy, counts):
     """log density of t = log(nu - least): the likelihood of nu/2 = h with the weights integrated out, and the prior of
     nu; times[n] is how many lines have n entries."""
     h = (least + math.exp(t)) / 2
@@ -83,15 +83,15 @@ def draw_weights(loss, counts, alpha, t, least, middle, width, rng, out):
     energy, times = alpha * loss, np.zeros(counts.max() + 1, np.int64)
     for i in range(counts.size):
         times[counts[i]] += 1
-    level = _weights_density(t, least, middle, width, times, energy, counts) + math.log(rng.random())
+    level = weights_density(t, least, middle, width, times, energy, counts) + math.log(rng.random())
     low = t - rng.random()
     high = low + 1
-    while _weights_density(low, least, middle, width, times, energy, counts) > level:
+    while weights_density(low, least, middle, width, times, energy, counts) > level:
         low -= 1
-    while _weights_density(high, least, middle, width, times, energy, counts) > level:
+    while weights_density(high, least, middle, width, times, energy, counts) > level:
         high += 1
     new = low + rng.random() * (high - low)
-    while not _weights_density(new, least, middle, width, times, energy, counts) > level:
+    while not weights_density(new, least, middle, width, times, energy, counts) > level:
         low, high = (new, high) if new < t else (low, new)
         new = low + rng.random() * (high - low)
     h = (least + math.exp(new)) / 2

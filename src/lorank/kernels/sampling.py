@@ -81,6 +81,7 @@ def draw_lines(
     size,
     key,
     stream,
+    number,
     apart,
     mean,
     out,
@@ -92,10 +93,11 @@ def draw_lines(
 
     own (lines,) holds c_i, roots (lines of the other side,) the roots of d_j, and weights omega_ij for each value (None
     where all are 1): V_jj = d_j omega_ij, and the noise's precision at (i, j) is c_i V_jj / size^2. ridge (p, p) and
-    pull (lines, p), p = k + biased, are multiplied by size^2 already. Normal numbers are named by (key, stream, i
-    apart): with apart = 0 they are the same for all lines, and a line's draw does not depend on where it stands. With
-    A = L L', mean_i = L^-T y and out_i = L^-T (y + size e), y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the
-    squared residuals at out_i, weighted by V.
+    pull (lines, p), p = k + biased, are multiplied by size^2 already. Normal numbers are named by (key, stream,
+    (number + i) apart), where `number` is that of the first of these lines among all: with apart = 0 they are the same
+    for all lines, and a line's draw does not depend on where it stands. With A = L L', mean_i = L^-T y and
+    out_i = L^-T (y + size e), y = L^-1 (c_i F_i' V o_i + pull_i); loss_i is half the squared residuals at out_i,
+    weighted by V.
     """
     p = k + 1 if biased else k
     q = other.shape[1]
@@ -118,7 +120,7 @@ def draw_lines(
         factorize(system, p)
         solve_lower(system, centre, p)
         for lane in range(lanes):
-            normals(key, stream, (first + lane) * apart, p, noise)
+            normals(key, stream, (number + first + lane) * apart, p, noise)
             for a in range(p):
                 draw[a * LANES + lane] = centre[a * LANES + lane] + size * noise[a]
         solve_upper(system, centre, p)

@@ -20,6 +20,7 @@ from lorank.models.levels import LevelPredictor
 from lorank.models.packing import checked_lines
 from lorank.models.setting import Setting
 from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
+from lorank.models.sharded_posterior import ShardedPosterior
 from lorank.observations import Observations
 from lorank.observations.checks import refuse_mask
 from lorank.observations.identifiers import Identifiers
@@ -224,6 +225,7 @@ class Contents:
             return self
         seen = self.observations
         needed = (factors.left.size + factors.right.size) * factors.dtype.itemsize + 24 * (seen.nnz if seen else 0)
+        needed *= 1 if self.posterior is None else 2  # deviations too
         m, n = self.shape
         check_memory(needed, f"The whole model of {m} rows and {n} columns", "predict from the folder as it is")
         sides = [ids.loaded() if isinstance(ids, ShardedIdentifiers) else ids for ids in (self.row_ids, self.col_ids)]
@@ -234,6 +236,9 @@ class Contents:
             lines = checked_lines(pointers, cols, values, self.shape, factors.dtype, *weights)
             seen = Observations(self.shape, lines, *sides)
         result, calibration = replace(self.result, factors=factors.loaded()), self.calibration
+        if isinstance(self.posterior, ShardedPosterior):
+            posterior = self.posterior.loaded()
+            result = replace(result, factors=posterior.mean, posterior=posterior)
         if calibration is not None:
             rows, cols = np.asarray(calibration.row_scale), np.asarray(calibration.col_scale)
             calibration = replace(calibration, row_scale=rows, col_scale=cols)

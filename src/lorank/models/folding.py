@@ -37,7 +37,7 @@ def fold_in(model: M, X_new: Any, axis: int, features: Any = None) -> M:
     if axis not in (0, 1):
         raise InputError(f"axis is 0 for new rows or 1 for new columns; got {axis!r}.")
     refuse_mean(model, "fold_in")
-    if any(model.features) or model.setting.frequency_power:
+    if any(model.features) or model.setting.frequency_power or model.posterior is not None:
         model = model.loaded()  # of others, the lines that the entries mention are enough
     given = several(features)
     ids = (model.row_ids, model.col_ids)

@@ -31,7 +31,9 @@ _SHARD = re.compile(r"((row|col)(-ids|-sorted|-places)?|seen(-ends|-values)?)-[0
 FORMAT, OLDER = "lorank shards 3", ("lorank shards 1", "lorank shards 2")
 # The same with shards of unequal size, whose ends the manifest has; since 5 the calibration may be in shards too.
 UNEQUAL_FORMAT = "lorank shards 5"
-CHECKED = (FORMAT, "lorank shards 4", UNEQUAL_FORMAT)
+# With the draws of a posterior.
+SAMPLED_FORMAT = "lorank shards 6"
+CHECKED = (FORMAT, "lorank shards 4", UNEQUAL_FORMAT, SAMPLED_FORMAT)
 
 
 def is_shards(folder: str | Path) -> bool:

@@ -32,6 +32,7 @@ from lorank.models.shard_files import (
     write_manifest,
 )
 from lorank.models.sharded import ShardedArray, ShardedFactors, ShardedIdentifiers, UnknownValues
+from lorank.models.sharded_posterior import laid_out, read_posterior
 from lorank.observations import Lines, Observations
 from lorank.observations.identifiers import Identifiers
 from lorank.solvers import Result
@@ -59,8 +60,7 @@ def write(
     seen : function, optional
         Gives those entries in blocks of rows, for a model that does not hold them itself.
     """
-    if model.posterior is not None:
-        raise InputError("A model that was sampled is saved as one file: shards have no room for its draws.")
+    factors, beside_them, drawn = laid_out(model.factors, model.posterior)
     folder = Path(folder)
     if seen is None and data and model.observations is not None:
         lines = model.observations.by_row
@@ -70,8 +70,8 @@ def write(
         manifest = describe(model, arrays)
         for name, array in arrays.items():
             np.save(beside / f"{name}.npy", array)
-        factors = model.factors
         manifest |= {
+            **drawn,
             "arrays": list(arrays),
             "k": factors.k,
             "biased": factors.biased,
@@ -82,6 +82,8 @@ def write(
             manifest[side] = {"lines": len(padded), "shard": shard, **_write_ids(ids, beside, side, shard)}
             for number, lo in enumerate(range(0, len(padded), shard)):
                 np.save(beside / f"{side}-{number}.npy", padded[lo : lo + shard])
+                for name, array in beside_them[side].items():
+                    np.save(beside / f"{side}-{name}-{number}.npy", array[lo : lo + shard])
         manifest["seen"] = None
         if seen is not None:
             manifest |= _write_seen(seen, beside, model.shape[0], shard)
@@ -203,8 +205,10 @@ def read(folder: str | Path) -> Contents:
 def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
     k, biased = int(manifest["k"]), bool(manifest["biased"])
     kinds: set[np.dtype[Any]] = set()
-    left, right = (_factor(files, side, manifest, kinds) for side in ("row", "col"))
+    left, right = (_factor(files, side, manifest, kinds, side, k) for side in ("row", "col"))
     factors = ShardedFactors(left, right, k, biased, float(manifest["offset"]))
+    read = lambda side, name, width: _factor(files, side, manifest, kinds, f"{side}-{name}", width)  # noqa: E731
+    posterior = read_posterior(manifest["posterior"], factors, read) if "posterior" in manifest else None
     ids = [_ids(files, side, manifest[side]) for side in ("row", "col")]
     arrays: dict[str, Any] = {str(name): files.open(f"{name}.npy") for name in manifest["arrays"]}
     if manifest.get("scales"):
@@ -216,7 +220,7 @@ def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
             raise ValueError("it has not as many shards of entries as of rows")
         seen = Observations((len(left), len(right)), _seen(files, manifest, totals, len(right)), *ids)
     return Contents(
-        result=Result(factors, **outcome_of(manifest, arrays)),
+        result=Result(factors, posterior=posterior, **outcome_of(manifest, arrays)),
         row_ids=ids[0],
         col_ids=ids[1],
         observations=seen,
@@ -241,9 +245,11 @@ def _current(manifest: dict[str, Any], files: ShardFolder) -> dict[str, Any]:
     return {**manifest, **unknown, **empty, **sides, "params": params, "result": result, "seen": totals}
 
 
-def _factor(files: ShardFolder, side: str, manifest: dict[str, Any], kinds: set[np.dtype[Any]]) -> Any:
-    """A padded factor; `kinds` takes the type of all shards, which is one."""
-    width, ends = padded_width(int(manifest["k"])), _ends(manifest[side])
+def _factor(
+    files: ShardFolder, side: str, manifest: dict[str, Any], kinds: set[np.dtype[Any]], name: str, k: int
+) -> Any:
+    """A padded factor of width k in files of this name; `kinds` takes the type of all shards, which is one."""
+    width, ends = padded_width(k), _ends(manifest[side])
 
     def read(number: int) -> Array:
         def fits(lines: Array) -> bool:
@@ -254,7 +260,7 @@ def _factor(files: ShardFolder, side: str, manifest: dict[str, Any], kinds: set[
                 return True
             return False
 
-        return files.open(f"{side}-{number}.npy", fits)
+        return files.open(f"{name}-{number}.npy", fits)
 
     return ShardedArray(ends, read)
 

@@ -218,6 +218,9 @@ def _flatten(state: Any, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
         value, name = getattr(state, entry.name), f"{prefix}.{entry.name}"
         if isinstance(value, np.ndarray) or hasattr(value, "save_shards"):
             arrays[name] = value
+        elif isinstance(value, tuple) and all(hasattr(each, "save_shards") for each in value):
+            arrays |= {f"{name}.{number}": each for number, each in enumerate(value)}
+            numbers[entry.name] = len(value)
         elif is_dataclass(value):
             numbers[entry.name] = _flatten(value, name, arrays)
         else:
@@ -232,6 +235,8 @@ def _restore(like: Any, numbers: dict[str, Any], prefix: str, arrays: dict[str, 
         name = f"{prefix}.{entry.name}"
         if name in arrays:
             values[entry.name] = arrays[name]
+        elif isinstance(getattr(like, entry.name), tuple) and isinstance(numbers[entry.name], int):
+            values[entry.name] = tuple(arrays[f"{name}.{number}"] for number in range(numbers[entry.name]))
         elif is_dataclass(getattr(like, entry.name)):
             values[entry.name] = _restore(getattr(like, entry.name), numbers[entry.name], name, arrays)
         else:

@@ -80,15 +80,15 @@ def count_lines(files: list[str]) -> int:
 
 
 def batches(
-    path: str | Path, row: str, col: str, value: str | None, size: int = BATCH
-) -> Iterator[tuple[Any, Any, Array]]:
-    """Row ids and column ids (Arrow arrays) and values (float64, NaN where missing) of a long table.
+    path: str | Path, row: str, col: str, value: str | None, size: int = BATCH, weight: str | None = None
+) -> Iterator[tuple[Any, Any, Array, Array | None]]:
+    """Row ids and column ids (Arrow arrays), values (float64, NaN where missing) and weights, if any, of a long table.
 
     Ids are int64, text, or dates and times in microseconds; of any other type they stay as they are. Without a value
     column the values are NaN.
     """
     file = open_parquet(path)
-    names = [row, col] if value is None else [row, col, value]
+    names = [row, col, *(name for name in (value, weight) if name is not None)]
     for name in names:
         position_of(name, file.schema_arrow.names, path)
     line = 0
@@ -96,8 +96,13 @@ def batches(
         for batch in file.iter_batches(size, columns=names):
             rows, cols = (_ids(batch.column(name), name, path, line) for name in (row, col))
             values = np.full(batch.num_rows, np.nan) if value is None else _values(batch.column(value), value, path)
+            weights = None if weight is None else _values(batch.column(weight), weight, path)
+            if weights is not None and not (weights >= 0)[~np.isnan(values)].all():
+                raise InputError(
+                    f"{path} holds a weight in {weight!r} that is missing or negative; give one of 0 or more."
+                )
             line += batch.num_rows
-            yield rows, cols, values
+            yield rows, cols, values, weights
 
 
 def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:

@@ -277,7 +277,7 @@ def _blocks(
     advance: Callable[[int], None] | None,
 ) -> Iterator[Block]:
     if kind_of(path) in parquet.SUFFIXES:
-        for rows, cols, values in parquet.batches(path, row, col, value):
+        for rows, cols, values, _ in parquet.batches(path, row, col, value):
             yield parquet.encoded(rows), parquet.encoded(cols), values
         return
     table = sniff(path, delimiter, header)

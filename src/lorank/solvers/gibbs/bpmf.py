@@ -68,6 +68,8 @@ class BPMF(Solver):
     samples: ClassVar[bool] = True
     coupling: ClassVar[tuple[str, ...]] = ("energy", "directions")
     held: ClassVar[tuple[float, float]] = (6.5, 1.0)
+    # What makes a sweep.
+    sampler: ClassVar[type[Sampler]] = Sampler
 
     burn_in: int | None = None
     kept: int | None = None
@@ -130,12 +132,11 @@ class BPMF(Solver):
     def step(self, problem: BaseProblem, state: Chain) -> Chain:
         """One sweep; after the burn-in its draw is counted."""
         burn_in = BURN_IN if self.burn_in is None else self.burn_in
-        chain = Sampler(problem, self.noise, state).sweep(state, state.iteration + 1)
+        chain = self.sampler(problem, self.noise, state).sweep(state, state.iteration + 1)
         # A draw that is not finite ends the chain: nothing of it is kept.
         if chain.iteration <= burn_in or not (np.isfinite(chain.objective) and chain.factors.is_finite()):
             return chain
-        x = chain.factors.predict(chain.probes.rows, chain.probes.cols, problem.workers)
-        return _counted(replace(chain, probes=chain.probes.add(x)))
+        return chain.watched(problem).counted()
 
     def enough(self, state: Chain) -> bool:
         """Whether the Monte Carlo error is below the tolerance."""
@@ -168,15 +169,17 @@ class BPMF(Solver):
 
     def posterior(self, problem: BaseProblem, state: Chain) -> Posterior:
         """The posterior of the kept draws after the burn-in, whose arrays it takes over."""
-        chain = state if state.draws.count else _counted(replace(state, mean=state.factors.left))
+        chain = state if state.draws.count else replace(state, mean=state.factors.left).counted()
         levels = problem.levels[0] if isinstance(problem.pointwise, Ordinal) else None
         return chain.draws.finish(levels, chain.probes.settled()[0])
 
     def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
         """As for every solver, and the kept draws."""
-        m, n = shape
-        draws = self.room(shape, rank, biased) * _bytes(m, n, rank, biased)
-        return super().memory(shape, entries, rank, itemsize, biased) + draws
+        return super().memory(shape, entries, rank, itemsize, biased) + self.kept_bytes(shape, rank, biased)
+
+    def kept_bytes(self, shape: tuple[int, int], rank: int, biased: bool) -> int:
+        """Of the draws that are kept of a matrix of this shape."""
+        return self.room(shape, rank, biased) * _bytes(*shape, rank, biased)
 
     def room(self, shape: tuple[int, int], rank: int, biased: bool) -> int:
         """How many draws are kept of a matrix of this shape."""
@@ -187,13 +190,6 @@ class BPMF(Solver):
 def _bytes(m: int, n: int, rank: int, biased: bool) -> int:
     """Of one kept draw."""
     return 4 * ((2 * m + n) * (rank + 2 * biased) + m + n)
-
-
-def _counted(chain: Chain) -> Chain:
-    """The chain with its last draw among those that count."""
-    sides = (1 / (chain.precision * chain.rows.weights), 1 / chain.cols.weights)
-    priors = [(own.hyper.mu, own.hyper.Lambda, own.hyper.coefficients) for own in (chain.rows, chain.cols)]
-    return replace(chain, draws=chain.draws.offer(chain.factors, chain.mean, sides, chain.cuts, priors))
 
 
 def _excess(chain: Chain) -> float:

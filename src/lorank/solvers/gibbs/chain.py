@@ -19,9 +19,8 @@ import numpy as np
 from lorank import kernels
 from lorank.linalg import Factors, pad
 from lorank.losses import SQUARED, Ordinal
-from lorank.observations import Lines
 from lorank.problems import BaseProblem
-from lorank.problems.offsets import empirical_bayes_offsets
+from lorank.problems.offsets import Offsets, empirical_bayes_offsets
 from lorank.solvers.gibbs.convergence import Probes
 from lorank.solvers.gibbs.hyper import Hyper, Prior
 from lorank.solvers.gibbs.levels import Levels
@@ -83,31 +82,37 @@ class Chain:
         """Of values at pairs: 1 / (alpha c_i d_j)."""
         return np.asarray(1 / (self.precision * self.rows.weights[rows] * self.cols.weights[cols]))
 
+    def watched(self, problem: BaseProblem) -> Chain:
+        """With its last draw among those that are watched."""
+        x = self.factors.predict(self.probes.rows, self.probes.cols, problem.workers)
+        return replace(self, probes=self.probes.add(x))
+
+    def counted(self) -> Chain:
+        """With its last draw among those that count."""
+        sides = (1 / (self.precision * self.rows.weights), 1 / self.cols.weights)
+        priors = [(own.hyper.mu, own.hyper.Lambda, own.hyper.coefficients) for own in (self.rows, self.cols)]
+        return replace(self, draws=self.draws.offer(self.factors, self.mean, sides, self.cuts, priors))
+
 
 def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise: float | None, seed: int) -> Chain:
     """A chain before its first sweep, at given factors or at offsets and random ones, with room for `kept` draws."""
     observations, k, biased = problem.observations, problem.rank, problem.biased
     dtype, values = observations.dtype, observations.values.astype(np.float64)
     scale = float(np.average((values - biased * observations.mean) ** 2, weights=observations.weights)) or 1.0
-    deviations = np.zeros((2, k + biased))
     if factors is None:
         offsets = empirical_bayes_offsets(observations, START_ROUNDS, workers=problem.workers) if biased else None
-        variance = max(scale / 2 if offsets is None else offsets.s2, 1e-8 * scale)
-        size = (START * variance / k) ** 0.25
-        deviations[:, :k] = size
+        variance, deviations = first_scales(k, scale, offsets)
         padded = []
         for side, lines in enumerate(observations.shape):
-            factor = size * np.random.default_rng([seed, 0, START_STREAM, side]).standard_normal((lines, k))
+            factor = deviations[side, 0] * np.random.Generator(first_numbers(seed, side)).standard_normal((lines, k))
             bias = None if offsets is None else (offsets.a, offsets.b)[side].astype(dtype)
             padded.append(pad(factor.astype(dtype), bias))
-        if offsets is not None:
-            deviations[:, k] = np.sqrt([offsets.va, offsets.vb])
         factors = Factors(padded[0], padded[1], k, biased, 0.0 if offsets is None else offsets.mu)
     else:
         factors = factors.astype(dtype)
         x = factors.predict(observations.rows, observations.cols, problem.workers)
         variance = max(2 * SQUARED.value(x, observations.values) / observations.nnz, 1e-6 * scale)
-        deviations[:] = [side[:, : k + biased].std(axis=0) for side in (factors.left, factors.right)]
+        deviations = np.array([side[:, : k + biased].std(axis=0) for side in (factors.left, factors.right)], float)
     precision = 1 / variance if noise is None else noise**-2
     prior = Prior(k, biased, scale)
     rows, cols = (Side(prior.start(deviations[i]), np.ones(lines)) for i, lines in enumerate(observations.shape))
@@ -117,6 +122,21 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     rows_of, cols_of = (0 if directions is None else directions.squares.size for directions in found)
     draws, probes = Draws.empty(factors, kept, cuts.size, (rows_of, cols_of)), Probes.of(observations, seed)
     return Chain(factors, factors.left, precision, rows, cols, draws, probes, seed, scale, cuts=cuts)
+
+
+def first_scales(k: int, scale: float, offsets: Offsets | None) -> tuple[float, Array]:
+    """Where a chain of factors of rank k starts on data of this variance: the noise's variance, and the standard
+    deviations of rows and of columns (2, k, or k + 1 with offsets)."""
+    variance = max(scale / 2 if offsets is None else offsets.s2, 1e-8 * scale)
+    deviations = np.full((2, k), (START * variance / k) ** 0.25)
+    if offsets is None:
+        return variance, deviations
+    return variance, np.column_stack([deviations, np.sqrt([offsets.va, offsets.vb])])
+
+
+def first_numbers(seed: int, side: int) -> np.random.PCG64:
+    """Where the random numbers of the first rows (side 0) or columns (1) are from."""
+    return np.random.PCG64([seed, 0, START_STREAM, side])
 
 
 class Sampler:
@@ -143,18 +163,16 @@ class Sampler:
     def sweep(self, chain: Chain, t: int) -> Chain:
         """Cuts and z given x; columns given rows, rows given columns, noise given both."""
         rng = np.random.default_rng([self.seed, t])
-        seen = self.problem.observations
-        by_row, by_col = seen.by_row, seen.by_col
+        seen, latent = self.problem.observations, None
         if self.levels is not None:
             own, roots = chain.precision * chain.rows.weights, np.sqrt(chain.cols.weights)
             stream = 4 * t + LATENT
-            cuts, z = self.levels.draw(chain.factors, chain.cuts, own, roots, self.seed, stream, rng)
+            cuts, latent = self.levels.draw(chain.factors, chain.cuts, own, roots, self.seed, stream, rng)
             chain = replace(chain, cuts=cuts)
-            by_row, by_col = replace(by_row, values=z), replace(by_col, values=z[seen.by_col_order])
         factors = chain.factors
-        cols, _, right, _ = self._draw_side(by_col, factors.transposed(), chain, True, t, rng)
+        cols, _, right, _ = self._draw_side(factors.transposed(), chain, True, t, rng, latent)
         chain, factors = replace(chain, cols=cols), replace(factors, right=right)
-        rows, mean, left, loss = self._draw_side(by_row, factors, chain, False, t, rng)
+        rows, mean, left, loss = self._draw_side(factors, chain, False, t, rng, latent)
         factors, precision = replace(factors, left=left), chain.precision
         if not self.fixed:
             count, energy = self._graph_residuals(factors)
@@ -165,10 +183,20 @@ class Sampler:
         )
 
     def _draw_side(
-        self, lines: Lines, factors: Factors, chain: Chain, transposed: bool, t: int, rng: np.random.Generator
+        self,
+        factors: Factors,
+        chain: Chain,
+        transposed: bool,
+        t: int,
+        rng: np.random.Generator,
+        latent: Array | None = None,
     ) -> tuple[Side, Array, Array, float]:
         """Draw the left side given the right one: what belongs to it, the means of its lines, its lines (padded), and
-        half the squared residuals, weighted."""
+        half the squared residuals, weighted. Latent values (row-major) take the place of those that were observed."""
+        lines = self.problem.lines(transposed)
+        if latent is not None:
+            by_col = self.problem.observations.by_col_order
+            lines = replace(lines, values=latent[by_col] if transposed else latent)
         side, other = (chain.cols, chain.rows) if transposed else (chain.rows, chain.cols)
         prior, precision, p, dtype = self.priors[transposed], chain.precision, self.p, factors.dtype
         hyper = side.hyper if t <= HELD else prior.draw(side.hyper, factors.left[:, :p], rng)
@@ -191,7 +219,7 @@ class Sampler:
             *(*lines.arrays, factors.right, self.k, self.problem.biased),
             *(dtype.type(factors.offset), side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype)),
             *(ridge.astype(dtype), pull, dtype.type(precision**-0.5)),
-            *(np.uint64(self.seed), 4 * t + transposed, 1, mean, out, loss),
+            *(np.uint64(self.seed), 4 * t + transposed, 0, 1, mean, out, loss),
             work_per_entry=(p + 1) * (p + 2) / 2,
             work_per_line=p**3 / 6 + 2 * p**2,
         )

@@ -31,10 +31,13 @@ class Probes:
     @classmethod
     def of(cls, observations: Observations, seed: int) -> Probes:
         """Pairs with rows and columns as often as the data has them, but put together at random."""
-        rng = np.random.default_rng([seed, 0, 9])
-        size = min(PROBES, observations.nnz)
-        rows, cols = (side[rng.integers(0, observations.nnz, size)] for side in (observations.rows, observations.cols))
-        return cls(rows, cols, np.zeros((2 * BATCHES, size)))
+        of_rows, of_cols = drawn_entries(observations.nnz, seed)
+        return cls.at(observations.rows[of_rows], observations.cols[of_cols])
+
+    @classmethod
+    def at(cls, rows: Array, cols: Array) -> Probes:
+        """These pairs."""
+        return cls(rows, cols, np.zeros((2 * BATCHES, rows.size)))
 
     def add(self, x: Array) -> Probes:
         """With the predictions of one more draw."""
@@ -64,6 +67,12 @@ class Probes:
         variances = [means[out:].var(axis=0, ddof=1).mean() / (batches - out) for out in range(batches // 2 + 1)]
         out = int(np.argmin(variances))
         return out * self.length, float(variances[out])
+
+
+def drawn_entries(entries: int, seed: int) -> tuple[Array, Array]:
+    """Which of so many entries, row-major, the rows of the probes are taken from, and which the columns."""
+    rng, size = np.random.default_rng([seed, 0, 9]), min(PROBES, entries)
+    return rng.integers(0, entries, size), rng.integers(0, entries, size)
 
 
 def split_rhat(chains: Sequence[Array]) -> float:

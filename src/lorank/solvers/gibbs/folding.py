@@ -104,7 +104,7 @@ def _regress(
         *(*lines.arrays, factors.right, k, factors.biased, dtype.type(0)),
         *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
         *(np.ascontiguousarray(pull, dtype), dtype.type(np.sqrt(usual))),
-        *(np.uint64(0), *stream, mean, out, np.empty(count)),
+        *(np.uint64(0), stream[0], 0, stream[1], mean, out, np.empty(count)),
         work_per_entry=(p + 1) * (p + 2) / 2,
         work_per_line=p**3 / 6 + 2 * p**2,
     )

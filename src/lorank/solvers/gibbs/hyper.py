@@ -17,7 +17,7 @@ Huang, Wand, "Simple marginally noninformative prior distributions for covarianc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -71,28 +71,35 @@ class Prior:
     def draw(self, last: Hyper, factor: Array, rng: np.random.Generator) -> Hyper:
         """lb, mu, Lambda and 1/a with B integrated out, then M. factor (lines, p)."""
         W = np.delete(factor, self.unknown, axis=0).astype(np.float64)
-        n, p, lb = len(W), self.p, last.lb
-        second, total, ones = W.T @ W, W.sum(axis=0), float(n)
-        if self.features is not None:
-            squares, Z = self.features.squares, self.features.project(factor)
-            lb = draw_lb(lb, Z - np.outer(self.ones, last.mu), last.Lambda, squares, rng)
-            gain = squares / (squares + lb)
-            # U is in single precision: where features say everything, what is left of a variance is its rounding.
-            second = second - Z.T @ (gain[:, None] * Z) + np.diag(ROUNDING * np.diag(second))
-            total = total - Z.T @ (gain * self.ones)
-            ones -= float(gain @ self.ones**2)
+        n, second, total = len(W), W.T @ W, W.sum(axis=0)
+        if self.features is None:
+            return self.draw_by_sums(last, second, total, n, float(n), rng)
+        squares, Z = self.features.squares, self.features.project(factor)
+        lb = draw_lb(last.lb, Z - np.outer(self.ones, last.mu), last.Lambda, squares, rng)
+        gain = squares / (squares + lb)
+        # U is in single precision: where features say everything, what is left of a variance is its rounding.
+        second = second - Z.T @ (gain[:, None] * Z) + np.diag(ROUNDING * np.diag(second))
+        total = total - Z.T @ (gain * self.ones)
+        drawn = self.draw_by_sums(last, second, total, n, n - float(gain @ self.ones**2), rng)
+        E = normal(Z.shape, drawn.Lambda, rng)
+        coefficients = gain[:, None] * (Z - np.outer(self.ones, drawn.mu)) + np.sqrt(gain)[:, None] * E
+        return replace(drawn, lb=lb, coefficients=coefficients)
+
+    def draw_by_sums(
+        self, last: Hyper, second: Array, total: Array, lines: int, ones: float, rng: np.random.Generator
+    ) -> Hyper:
+        """mu, Lambda and 1/a given W^T W (p, p) and W^T 1 (p,) of so many lines, less what features say of them.
+
+        `ones` is 1^T 1 less that: the number of lines without features.
+        """
         mu, Lambda, inverse_a = kernels.draw_prior(
             second,
             total,
             ones + MEAN_ROWS,  # the prior of mu counts as a part of a line
-            NU + p - 1 + n + self.free.sum(),
+            NU + self.p - 1 + lines + self.free.sum(),
             *(last.Lambda, last.inverse_a, self.A, self.free, NU, rng),
         )
-        if self.features is None:
-            return Hyper(mu, Lambda, inverse_a, lb)
-        E = normal(Z.shape, Lambda, rng)
-        coefficients = gain[:, None] * (Z - np.outer(self.ones, mu)) + np.sqrt(gain)[:, None] * E
-        return Hyper(mu, Lambda, inverse_a, lb, coefficients)
+        return Hyper(mu, Lambda, inverse_a, last.lb)
 
     def means(self, hyper: Hyper, lines: int, dtype: npt.DTypeLike, rng: np.random.Generator) -> Array:
         """mu + M (lines, p), drawn where the features of a line are unknown."""

@@ -34,6 +34,16 @@ def draw_weights(loss: Array, counts: Array, alpha: float, nu: float, rng: np.ra
     return weights, LEAST + max(float(np.exp(t)), ABOVE)
 
 
+def draw_nu(nu: float, likelihood: Callable[[float], float], rng: np.random.Generator) -> float:
+    """The same nu, given its log likelihood as a function of t = log(nu - LEAST), wherever the lines are kept."""
+
+    def density(t: float) -> float:
+        return likelihood(t) - ((t - MIDDLE) / WIDTH) ** 2 / 2
+
+    t = slice_sample(np.log(max(nu - LEAST, ABOVE)), density, rng)
+    return LEAST + max(float(np.exp(t)), ABOVE)
+
+
 def slice_sample(t: float, density: Callable[[float], float], rng: np.random.Generator, width: float = 1.0) -> float:
     """One draw of a number whose log density is known up to a constant (Neal's slice, stepping out)."""
     level = density(t) + np.log(rng.random())

@@ -1,0 +1,281 @@
+"""The Gibbs sampler on an engine: `lorank.solvers.gibbs` with factors, weights and kept draws in shards.
+
+A sweep is that of `Sampler`. The lines of a part are drawn where they are, by random numbers that are named by the
+number of the line among all, and their weights by a generator that is named by sweep, side and part: parts are cut by
+the data alone, so that the bits are the same whoever owns them. Above the lines stand numbers, which the driver draws
+from sums over all parts: Grams for the hyperparameters, the likelihood of nu for each that its slice sampler asks for,
+squared residuals for the noise. The chain ends as in memory, by a thousand entries whose lines it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lorank import kernels
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.kept_draws import ShardDraws, kept_draw
+from lorank.distributed.owner import Owner
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, line_sums
+from lorank.distributed.problem import SIDES, FolderProblem
+from lorank.linalg import Factors
+from lorank.problems.offsets import Offsets
+from lorank.solvers import Posterior
+from lorank.solvers.gibbs.bpmf import BPMF
+from lorank.solvers.gibbs.chain import HELD, START_ROUNDS, Chain, Sampler, Side, first_numbers, first_scales
+from lorank.solvers.gibbs.convergence import Probes, drawn_entries
+from lorank.solvers.gibbs.hyper import Prior
+from lorank.solvers.gibbs.noise import LEAST, draw_nu
+from lorank.types import Array
+
+# What random numbers of a sweep and a part are for: weights of rows, and of columns with the next number. Numbers that
+# are named by fewer words are named by zeros after them.
+WEIGHTS = 4
+
+
+@dataclass(frozen=True)
+class ShardChain(Chain):
+    """A chain whose factors, means, weights and kept draws are in shards; those of held-out predictions too."""
+
+    def noise_variances(self, rows: Array, cols: Array) -> Array:
+        c, d = (lines_at(own.weights, at)[:, 0] for own, at in ((self.rows, rows), (self.cols, cols)))
+        return np.asarray(1 / (self.precision * c * d))
+
+    def watched(self, problem: Any) -> ShardChain:
+        probes, here = self.probes, np.arange(self.probes.rows.size)
+        left, right = (
+            lines_at(side, at) for side, at in ((self.factors.left, probes.rows), (self.factors.right, probes.cols))
+        )
+        x = replace(self.factors, left=left, right=right).predict(here, here)
+        return replace(self, probes=probes.add(x))
+
+    def counted(self) -> ShardChain:
+        shards: Any = self.factors.left, self.mean, (self.rows.weights, self.cols.weights)
+        left, mean, weights = shards
+        draws: Any = self.draws
+        make = lambda: kept_draw(left.engine, self.factors, mean, self.precision, weights)  # noqa: E731
+        return replace(self, draws=draws.offer(make))
+
+
+class ShardSampler(Sampler):
+    """Sweeps over a problem whose lines an engine has."""
+
+    def _draw_side(
+        self,
+        factors: Factors,
+        chain: Chain,
+        transposed: bool,
+        t: int,
+        rng: np.random.Generator,
+        latent: Array | None = None,
+    ) -> tuple[Side, Array, Array, float]:
+        engine, name = self.problem.engine, SIDES[transposed]  # type: ignore[attr-defined]
+        side, other = (chain.cols, chain.rows) if transposed else (chain.rows, chain.cols)
+        shards: Any = factors.left, factors.right, side.weights, other.weights
+        left, right, weights, others = shards
+        prior, precision, p, dtype = self.priors[transposed], chain.precision, self.p, factors.dtype
+        hyper, lines = side.hyper, len(left)
+        if t > HELD:
+            sums = engine.run(name, moments, left, p)
+            hyper = prior.draw_by_sums(hyper, sums[p:].reshape(p, p), sums[:p], lines, float(lines), rng)
+        ridge = (hyper.Lambda / precision).astype(dtype)
+        out, mean = engine.new(left, None), None if transposed else engine.new(left, None)
+        about = engine.factor(name, lines, 0, float, 2)
+        through = right.weighed(others) if self.weighted else right
+        args = (out, mean, about, through, weights, self.weighted, self.problem.biased, float(factors.offset))
+        numbers = (ridge, hyper.mu.astype(dtype) @ ridge, float(precision**-0.5), self.seed, 4 * t + transposed)
+        loss, *summary = engine.run(name, draw, *args, *numbers, other=through)
+        engine.remember(out, np.array(summary))
+        side = replace(side, hyper=hyper)
+        if self.weighted:
+            nu = draw_nu(side.nu, lambda t: float(engine.run(name, likelihood, about, precision, t)[0]), rng)
+            drawn = engine.new(weights, None)
+            (loss,) = engine.run(name, draw_weights, drawn, about, precision, nu, (self.seed, t, WEIGHTS + transposed))
+            side = replace(side, weights=drawn, nu=nu)
+        return side, mean, out, float(loss)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class ShardBPMF(BPMF):
+    """The Gibbs sampler on the entries of a folder; `BPMF` says what it takes."""
+
+    sampler: ClassVar[type[Sampler]] = ShardSampler
+
+    def init(self, problem: Any, start: Factors | None, seed: int | None) -> ShardChain:
+        seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        room = self.room(problem.observations.shape, problem.rank, problem.biased)
+        return first_chain(problem, room, self.noise, seed)
+
+    def validated(self, problem: Any, state: Any, held_out: Any) -> tuple[Any, float]:
+        if not state.draws.offered:
+            return state, np.nan
+        engine, right = problem.engine, state.factors.right
+        new = engine.factor(HELD_OUT, sum(engine.entries[HELD_OUT]), 0, float, 1)
+        before = state.held_out if state.draws.offered > 1 else None
+        args = (new, before, state.mean, right, problem.biased, float(state.factors.offset), state.draws.offered)
+        (squares,) = engine.run(HELD_OUT, add_predictions, *args, other=right)
+        return replace(state, held_out=new), float(np.sqrt(squares / problem.held_out_total))
+
+    def posterior(self, problem: Any, state: Any) -> Posterior:
+        """The posterior of the kept draws after the burn-in, in shards."""
+        chain = state if state.draws.count else replace(state, mean=state.factors.left).counted()
+        posterior: Posterior = chain.draws.finish(problem.engine, chain.probes.settled()[0])
+        return posterior
+
+
+def first_chain(problem: FolderProblem, room: int, noise: float | None, seed: int) -> ShardChain:
+    """A chain before its first sweep, where one in memory starts, with room for so many draws."""
+    engine, k, biased, (m, n) = problem.engine, problem.rank, problem.biased, problem.observations.shape
+    middle = problem.mean if biased else 0.0
+    scale = float(engine.run(ROWS, "distances", middle)[2]) / problem.total or 1.0
+    offsets: Offsets | None = problem.offsets(START_ROUNDS) if biased else None
+    variance, deviations = first_scales(k, scale, offsets)
+    level: Any = (None, None) if offsets is None else (offsets.a, offsets.b)
+    left, right = (
+        problem.normal_factor(first_numbers(seed, at), bool(at), float(deviations[at, 0]), level[at]) for at in (0, 1)
+    )
+    factors: Any = Factors(left, right, k, biased, 0.0 if offsets is None else offsets.mu)  # type: ignore[arg-type]
+    prior, sides = Prior(k, biased, scale), []
+    for side, lines, own in ((ROWS, m, deviations[0]), (COLS, n, deviations[1])):
+        ones: Any = engine.factor(side, lines, 0, float, 1)
+        engine.run(side, "fill", ones, 1.0)
+        sides.append(Side(prior.start(own), ones))
+    rows, cols = sides
+    draws: Any = ShardDraws(k, k + 2 * biased, room, factors.offset)
+    precision = 1 / variance if noise is None else noise**-2
+    return ShardChain(factors, left, precision, rows, cols, draws, _probes(problem, seed), seed, scale)  # type: ignore[arg-type]
+
+
+def _probes(problem: FolderProblem, seed: int) -> Probes:
+    """Those that a chain in memory watches."""
+    starts = np.cumsum([0, *problem.engine.entries[ROWS]])
+    places = []
+    for at in drawn_entries(int(starts[-1]), seed):
+        wanted, back = np.unique(at, return_inverse=True)
+        found = problem.engine.each(ROWS, entries_at, wanted, starts)
+        places.append(np.concatenate(found)[back])
+    return Probes.at(places[0][:, 0], places[1][:, 1])
+
+
+def lines_at(factor: Any, positions: Array) -> Array:
+    """Lines of a factor at a few positions."""
+    wanted, back = np.unique(positions, return_inverse=True)
+    return np.asarray(np.concatenate(factor.engine.each(factor.side, owned_lines, factor, wanted))[back])
+
+
+# What owners do.
+
+
+def owned_lines(owner: Owner, side: str, factor: FactorShards, positions: Array) -> Iterator[tuple[int, Array]]:
+    """Lines at ascending positions."""
+    for number, part in owner.sides[side].items():
+        first, last = np.searchsorted(positions, [part.lo, part.hi])
+        yield number, owner.shard(factor, number)[positions[first:last] - part.lo]
+
+
+def entries_at(owner: Owner, side: str, numbers: Array, starts: Array) -> Iterator[tuple[int, Array]]:
+    """Row and column of entries with ascending numbers; `starts` are those of the first of each part."""
+    for number, part in owner.sides[side].items():
+        first, last = np.searchsorted(numbers, starts[[number, number + 1]])
+        own, lines = numbers[first:last] - starts[number], part.complete_lines()
+        yield number, np.column_stack([lines.expanded[own] + part.lo, lines.indices[own]]).astype(np.int64)
+
+
+def moments(owner: Owner, side: str, factor: FactorShards, p: int) -> Iterator[tuple[int, Array]]:
+    """Sum of the lines (p,), and their Gram (p, p)."""
+    for number in owner.sides[side]:
+        W = owner.shard(factor, number)[:, :p].astype(np.float64)
+        yield number, np.concatenate([W.sum(axis=0), (W.T @ W).ravel()])
+
+
+def draw(
+    owner: Owner,
+    side: str,
+    out: FactorShards,
+    mean: FactorShards | None,
+    about: FactorShards,
+    through: FactorShards,
+    weights: FactorShards,
+    weighted: bool,
+    biased: bool,
+    offset: float,
+    ridge: Array,
+    pull: Array,
+    size: float,
+    seed: int,
+    stream: int,
+) -> Iterator[tuple[int, Array]]:
+    """Draws of lines given the other side; see `kernels.draw_lines`. Half the squared residuals, and the summary.
+
+    `mean` takes the lines' means, and `about` half the squared residuals and the entries of each line.
+    """
+    k, p, ridge = through.k, through.k + biased, np.array(ridge)
+    seen: Array | None = None
+    for part, lines, features in owner.with_features(side, through):
+        dtype, count = features.dtype, part.hi - part.lo
+        if features is not seen:  # parts of a group see the same
+            seen, roots = features, np.ones(len(features), dtype)
+            if weighted:
+                roots[:] = features[:, k + 1]
+        centre, drawn = (kernels.aligned_zeros((count, through.width), dtype) for _ in range(2))
+        loss, own = np.empty(count), owner.shard(weights, part.number)[:, 0].astype(dtype)
+        owner.workers.run(
+            kernels.draw_lines,
+            lines.pointers,
+            *(*lines.arrays, features, k, biased, dtype.type(offset), own, roots),
+            *(ridge, np.tile(pull, (count, 1)), dtype.type(size)),
+            *(np.uint64(seed), stream, part.lo, 1, centre, drawn, loss),
+            work_per_entry=(p + 1) * (p + 2) / 2,
+            work_per_line=p**3 / 6 + 2 * p**2,
+        )
+        owner.keep(out, part.number, drawn)
+        if mean is not None:
+            owner.keep(mean, part.number, centre)
+        owner.keep(about, part.number, np.column_stack([loss, np.diff(lines.pointers)]))
+        yield part.number, np.concatenate([[loss.sum()], owner.summary(drawn, k)])
+
+
+def likelihood(owner: Owner, side: str, about: FactorShards, precision: float, t: float) -> Iterator[tuple[int, Array]]:
+    """log likelihood of t = log(nu - LEAST), up to a constant, with the lines' weights integrated out."""
+    for number in owner.sides[side]:
+        loss, entries = owner.shard(about, number).T
+        counts = entries.astype(np.int64)
+        # A prior of infinite width is none.
+        value = kernels.weights_density(t, LEAST, 0.0, np.inf, np.bincount(counts), precision * loss, counts)
+        yield number, np.array([value])
+
+
+def draw_weights(
+    owner: Owner, side: str, new: FactorShards, about: FactorShards, precision: float, nu: float, name: tuple[int, ...]
+) -> Iterator[tuple[int, Array]]:
+    """c ~ Gamma(nu/2 + n/2, rate nu/2 + alpha loss) of each line, by random numbers of this name; sum of c loss."""
+    for number in owner.sides[side]:
+        loss, entries = owner.shard(about, number).T
+        rng = np.random.default_rng([*name, number])
+        weights = rng.standard_gamma((nu + entries) / 2) / (nu / 2 + precision * loss)
+        owner.keep(new, number, weights[:, None])
+        yield number, np.array([weights @ loss])
+
+
+def add_predictions(
+    owner: Owner,
+    side: str,
+    new: FactorShards,
+    before: FactorShards | None,
+    mean: FactorShards,
+    right: FactorShards,
+    biased: bool,
+    offset: float,
+    draws: int,
+) -> Iterator[tuple[int, Array]]:
+    """Sums of predictions over draws with one more; weighted sum of squared errors of their mean."""
+    for part, lines, features in owner.with_features(side, right):
+        factors = Factors(owner.shard(mean, part.number), features, right.k, biased, offset)
+        total = factors.predict(lines.expanded, lines.indices, owner.workers).astype(np.float64)
+        if before is not None:
+            total += owner.shard(before, part.number)[:, 0]
+        owner.keep(new, part.number, total[:, None])
+        yield part.number, line_sums(lines, (total / draws - lines.values) ** 2).sum(keepdims=True)
