@@ -1,11 +1,13 @@
 """Files are written whole or not at all, and read whatever compresses them."""
 
 import bz2
+import gc
 import gzip
 import hashlib
 import lzma
 import os
 import stat
+import sys
 import zipfile
 import zlib
 
@@ -13,8 +15,44 @@ import numpy as np
 import pytest
 
 from lorank.errors import InputError
-from lorank.files import cache_folder, crc32, kind_of, open_input, replacing, replacing_folder, sha256, write_bytes
+from lorank.files import (
+    cache_folder,
+    crc32,
+    kind_of,
+    open_input,
+    replacing,
+    replacing_folder,
+    sha256,
+    write_bytes,
+    write_npz,
+)
 from lorank.files import writing as files
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_arrays_on_a_full_disk_are_one_error_and_leave_nothing(tmp_path, monkeypatch):
+    """NumPy 1.26 leaves its archive open then, and that complains when it goes."""
+    import resource
+
+    unraised = []
+    monkeypatch.setattr(sys, "unraisablehook", unraised.append)
+    arrays = {"a": np.arange(100_000), "b": np.array(["x", "y"])}
+    write_npz(tmp_path / "a.npz", arrays)
+    with np.load(tmp_path / "a.npz") as back:
+        assert {name: back[name].tolist() for name in back} == {name: part.tolist() for name, part in arrays.items()}
+    before = (tmp_path / "a.npz").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 10, 5000, 800_000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try:
+            with pytest.raises(InputError, match=r"cannot be written .* as it was"):
+                write_npz(tmp_path / "a.npz", arrays)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    gc.collect()
+    assert not unraised
+    assert names(tmp_path) == ["a.npz"]
+    assert (tmp_path / "a.npz").read_bytes() == before
 
 
 def names(folder):

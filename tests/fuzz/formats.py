@@ -7,6 +7,7 @@ import io
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -38,6 +39,7 @@ from good_files import (
     side_table,
     wide_csv,
     write_block,
+    zarr_stores,
     zipped_csv,
 )
 from mutations import damaged_array, damaged_json, mutated, repacked
@@ -89,6 +91,20 @@ def damage_shard(seeds: dict[str, bytes], rng: np.random.Generator, path: Path) 
     chosen = list(seeds)[rng.integers(len(seeds))]
     for name, content in seeds.items():
         (path / name).write_bytes(mutated([content], rng) if name == chosen else content)
+    return path
+
+
+def damage_store(seeds: list[dict[str, bytes]], rng: np.random.Generator, path: Path) -> Path:
+    """One file of a Zarr store, damaged in its bytes, or, of those that describe it, in its fields."""
+    shutil.rmtree(path, ignore_errors=True)
+    files = seeds[rng.integers(len(seeds))]
+    chosen = list(files)[rng.integers(len(files))]
+    for name, content in files.items():
+        if name == chosen:
+            by_field = content.startswith(b"{") and rng.random() < 0.5
+            content = damaged_json(content.decode(), rng).encode() if by_field else mutated([content], rng)
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
     return path
 
 
@@ -265,6 +281,12 @@ def read_netcdf(path: Path) -> None:
         read_table(path)
 
 
+def read_store(path: Path) -> None:
+    from lorank.spatial.arrays import open_file
+
+    open_file(path).close()
+
+
 BYTES, INSIDE = as_file(mutated), as_file(repacked)
 FORMATS = {
     "csv": Format(long_csv, "a.csv", read_table, BYTES),
@@ -285,6 +307,7 @@ FORMATS = {
     "npy": Format(npy, "a.npy", read_table, BYTES),
     "Matrix Market": Format(matrix_market, "a.mtx", read_table, BYTES),
     "NetCDF": Format(netcdf, "a.nc", read_netcdf, BYTES),
+    "Zarr": Format(zarr_stores, "a.zarr", read_store, damage_store),
     "side table": Format(side_table, "a.csv", read_side, BYTES),
     "side table, Parquet": Format(side_parquet, "a.parquet", read_side, BYTES),
     "model": Format(models, "a.lorank", read_model, BYTES),

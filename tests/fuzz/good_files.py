@@ -136,6 +136,19 @@ def netcdf(folder: Path) -> Iterator[bytes]:
         yield (folder / "a.nc").read_bytes()
 
 
+def zarr_stores(folder: Path) -> Iterator[dict[str, bytes]]:
+    """The files of a store of each format, by their names within it."""
+    import xarray
+
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    data = xarray.Dataset({"tas": (("station", "time"), X)}, {"station": np.arange(5), "time": np.arange(4.0)})
+    for number in (2, 3):
+        store = folder / f"{number}.zarr"
+        data.to_zarr(store, zarr_format=number, consolidated=False)
+        files = sorted(path for path in store.rglob("*") if path.is_file())
+        yield {str(path.relative_to(store)): path.read_bytes() for path in files}
+
+
 def side_table(folder: Path) -> Iterator[bytes]:
     yield b"id,title,year,genre\n" + b"".join(b"%d,T%d,%d,drama\n" % (i, i, 1990 + i) for i in range(9))
     yield "\n".join(f'"ü{i}"\t"a ""b"" {i}"\tNA' for i in range(9)).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -130,6 +131,6 @@ def damaged_json(text: str, rng: np.random.Generator) -> str:
             if rng.random() < 0.2:
                 del inside[key]
             else:
-                inside[key] = ODD[rng.integers(len(ODD))]
+                inside[key] = copy.deepcopy(ODD[rng.integers(len(ODD))])  # which may be damaged in its turn
             break
     return json.dumps(content)

@@ -22,12 +22,12 @@ FUZZ = Path(__file__).with_name("fuzz.py")
 
 
 def test_damaged_files_are_read_or_refused():
-    for module in ("openpyxl", "xarray"):
+    for module in ("openpyxl", "xarray", "zarr"):
         pytest.importorskip(module, reason=f"{module} is not installed")
     command = [sys.executable, FUZZ, "--files", "40", "--seed", "7", "--together"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert len(done.stdout.splitlines()) == 27  # formats, a line for each
+    assert len(done.stdout.splitlines()) == 28  # formats, a line for each
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """What users give that compiled code must never see: refused in one sentence, or turned into what it means."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -179,10 +180,30 @@ def test_ids_at_both_ends_of_their_type(kind):
 def test_values_whose_squares_overflow_are_refused_with_their_place(value, dtype):
     X = np.random.default_rng(0).normal(size=(6, 5))
     X[2, 3] = value
-    with pytest.raises(InputError, match=r"at \(2, 3\).* scale the data|infinity"):
+    with pytest.raises(InputError, match=r"at \(2, 3\).* is too large: .* scale the data|infinity"):
         MatrixCompletion(rank=2, lam=0.1, dtype=dtype).fit(X)
-    with pytest.raises(InputError, match="scale the data"):
+    with pytest.raises(InputError, match=r"at \(0, 0\), 1e-3.* in size, is too small: .*; scale the data"):
         MatrixCompletion(rank=2, lam=0.1, dtype=dtype).fit(np.full((6, 5), 1e-300 if dtype == "float64" else 1e-30))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["a", None, "b"],
+        [1, float("nan"), "x"],
+        np.array([1.0, np.nan, 2.0]),
+        np.array(["2020-01-01", "NaT", "2021-01-01"], "M8[D]"),
+        pd.Series(["a", None, "b"]),
+        pd.Series([1, None, 2], dtype="Int64").astype(object),
+        pd.Series([pd.Timestamp(0), pd.NaT, pd.Timestamp(1)]),
+    ],
+)
+def test_missing_ids_are_refused_with_their_place(ids):
+    with pytest.raises(InputError, match="Entry 1, counted from 0, has no id"):
+        Observations.from_ids(ids, [0, 1, 2], [1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="Entry 1, counted from 0, has no id"):
+        Observations.from_ids([0, 1, 2], ids, [1.0, 2.0, 3.0])
+    assert Observations.from_ids(["nan", "NaT", "None"], [0, 1, 2], [1.0, 2.0, 3.0]).shape == (3, 3)
 
 
 def test_ids_that_differ_only_at_their_end_or_are_very_long():

@@ -183,7 +183,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_ends_no_fit(tmp_path, problem,
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.warns(match=r"cannot be written \(No space left on device\); the fit goes on without"):
         result = solve(
             Alternating(), problem, seed=0, stopping=Stopping(max_iter=4, tol=0), checkpoint=Checkpoint(path)

@@ -205,3 +205,42 @@ def test_files_stay_packed_and_say_what_was_done(dataset, tmp_path, suffix):
         before, after = dataset["sst"].values, out["sst"].values
         np.testing.assert_allclose(after[~np.isnan(before)], before[~np.isnan(before)], atol=0.0051)
         assert np.isnan(after).sum() == 80 * 48, "land stays missing"
+
+
+def test_a_zarr_store_takes_the_place_of_nothing_but_a_store(tmp_path):
+    pytest.importorskip("zarr")
+    import xarray as xr
+
+    from lorank.spatial import arrays
+
+    data = xr.Dataset({"t": (("place", "time"), np.ones((3, 4)))})
+    target = tmp_path / "a.zarr"
+    target.mkdir()
+    (target / "thesis.txt").write_text("all my work")
+    with pytest.raises(InputError, match="exists and is not a Zarr store"):
+        arrays._written(data, target)
+    assert (target / "thesis.txt").read_text() == "all my work"
+    (target / "thesis.txt").unlink()
+    arrays._written(data, target)
+    arrays._written(data + 1, target)  # a store is replaced
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds also notes.txt"):
+        arrays._written(data, target)
+    (target / "notes.txt").unlink()
+    assert arrays.open_file(target)["t"].values.tolist() == [[2.0] * 4] * 3
+    (tmp_path / "b.zarr").write_text("a file")
+    with pytest.raises(InputError, match="is a file"):
+        arrays._written(data, tmp_path / "b.zarr")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zarr", "b.zarr"]
+
+
+@pytest.mark.parametrize("where", [".zarray", ".zmetadata", "zarr.json"])
+def test_a_zarr_store_with_pickled_objects_is_not_read(tmp_path, where):
+    pytest.importorskip("xarray")
+    from lorank.spatial import arrays
+
+    store = tmp_path / "a.zarr" if where == ".zmetadata" else tmp_path / "a.zarr" / "t"
+    store.mkdir(parents=True)
+    (store / where).write_text('{"x": [{"filters": [{"\\u0069d": "pick\\u006ce"}]}]}')
+    with pytest.raises(InputError, match="holds pickled objects"):
+        arrays.open_file(tmp_path / "a.zarr")

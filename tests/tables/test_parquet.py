@@ -58,9 +58,10 @@ def test_values_by_type(tmp_path, values, read):
 
 def test_what_is_wrong_is_named(tmp_path):
     ids, ones = pa.array(range(5)), pa.array(np.ones(5))
-    path = put(tmp_path, pa.array(["a", "b", "c", None, "e"]), ids, ones)
-    with pytest.raises(InputError, match=r"Line 4 of .* has no id in column 'row'; give one or drop the line"):
-        list(parquet.batches(path, "row", "col", "value", size=2))
+    for missing in (["a", "b", "c", None, "e"], [1.0, 2.0, 3.0, float("nan"), 5.0]):
+        path = put(tmp_path, pa.array(missing), ids, ones)
+        with pytest.raises(InputError, match=r"Line 4 of .* has no id in column 'row'; give one or drop the line"):
+            list(parquet.batches(path, "row", "col", "value", size=2))
     path = put(tmp_path, ids, ids, pa.array(["good", "1", "2", "3", "4"]))
     with pytest.raises(InputError, match=r"Column 'value' of .* holds string, and values must be numbers"):
         tables.read(path)

@@ -303,3 +303,9 @@ def test_names_of_others_are_on_one_line(tmp_path):
     with pytest.raises(InputError, match="name the array that is meant") as refused:
         tables.read(path)
     assert str(refused.value).isprintable()
+
+
+def test_a_line_end_within_a_number_is_refused_in_one_line(tmp_path):
+    with pytest.raises(InputError, match="cannot be read as a table") as error:
+        tables.read(put(tmp_path, "a.csv", 'user,item,rating\nann,7,"3\n"\nbob,8,4\n'))
+    assert "\n" not in str(error.value)

@@ -5,7 +5,7 @@ from lorank.files.locking import Claim, claim, try_claim
 from lorank.files.places import cache_folder, size_of
 from lorank.files.reading import check_exists, is_stream, kind_of, on_disk, open_input, reading_once
 from lorank.files.remote import is_folder, refuse, url_of
-from lorank.files.writing import check_writable, replacing, replacing_folder, reserve, write_bytes
+from lorank.files.writing import check_writable, replacing, replacing_folder, reserve, write_bytes, write_npz
 
 __all__ = [
     "Claim",
@@ -30,4 +30,5 @@ __all__ = [
     "try_claim",
     "url_of",
     "write_bytes",
+    "write_npz",
 ]

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.files import remote
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -106,14 +106,15 @@ def open_input(path: Path, advance: Callable[[int], None] | None = None, member:
             else:
                 yield raw
         except DAMAGED as error:
-            raise InputError(f"{path} is damaged or not what its name says ({error}); get it again.") from None
+            reason = one_line(error)
+            raise InputError(f"{path} is damaged or not what its name says ({reason}); get it again.") from None
 
 
 def _zipped(file: Any, path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
     except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError) as error:
-        raise InputError(f"{path} is damaged or not a zip file ({error}); get it again.") from None
+        raise InputError(f"{path} is damaged or not a zip file ({one_line(error)}); get it again.") from None
 
 
 def _member(archive: zipfile.ZipFile, path: Path, member: str = "") -> str:

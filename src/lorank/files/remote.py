@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hf")
 # Words in the errors of stores, and what they mean to a user.
@@ -180,7 +180,7 @@ def _asking(url: str, done: str) -> Iterator[tuple[Any, str]]:
             store, root = _store(f"{scheme}://{bucket}")
             yield store, f"{root}/{inner}" if inner else root
     except ImportError as error:
-        raise InputError(f"{url} needs another library: pip install 'lorank[cloud]' ({error}).") from None
+        raise InputError(f"{url} needs another library: pip install 'lorank[cloud]' ({one_line(error)}).") from None
     except FileNotFoundError:
         raise InputError(f"There is no {url}.") from None
     except InputError:

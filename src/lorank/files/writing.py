@@ -10,10 +10,13 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import remote
@@ -178,6 +181,17 @@ def _force_to_disk(path: Path) -> None:
 
 def _refused(path: str | os.PathLike[str], error: OSError) -> InputError:
     return InputError(f"{path} cannot be written ({error.strerror or error}); what was there is as it was.")
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write arrays as np.savez does, whole or not at all.
+
+    On a full disk NumPy 1.26 leaves its archive open, which prints a traceback when it goes.
+    """
+    with replacing(path) as beside, zipfile.ZipFile(beside, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 WORTH_A_THREAD = 2_000_000
 # Chunks per thread: enough that a slow chunk does not leave the others waiting.
 CHUNKS = 4
+# Threads at most, whoever asks for more: a model file, for one.
+MOST = 1024
 
 
 def available_cores() -> int:
@@ -29,7 +31,7 @@ class Workers:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         cores = available_cores()
-        self.threads = cores if n_jobs is None else max(1, n_jobs if n_jobs > 0 else cores + 1 + n_jobs)
+        self.threads = cores if n_jobs is None else min(MOST, max(1, n_jobs if n_jobs > 0 else cores + 1 + n_jobs))
         self._pool: ThreadPoolExecutor | None = None
 
     def close(self) -> None:

@@ -45,6 +45,6 @@ def find(loss: str | Loss) -> Loss:
     """The loss of this name, or the loss itself."""
     if isinstance(loss, Loss):
         return loss
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise InputError(f"Unknown loss {loss!r}; there are {', '.join(LOSSES)}.")
     return LOSSES[loss]()

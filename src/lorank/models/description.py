@@ -94,6 +94,9 @@ def fields_of(about: dict[str, Any], arrays: dict[str, Array], shape: tuple[int,
         else:
             side = OLDER.get(name, name)
             params[side] = unpack_side(value, name, arrays, shape[SIDES.index(side)])
+    losses.find(params.get("loss", "squared"))  # refuses what is none
+    if not isinstance(params.get("n_jobs"), (int, type(None))):
+        raise ValueError("its number of threads is none")
     columns, extent = about["columns"], about["range"]
     titles: dict[str, dict[str, Array]] = {}
     for side, size in zip(("row", "col"), shape):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import replacing
+from lorank.files import replacing, write_npz
+from lorank.memory import check_memory
 from lorank.models.contents import Contents
 from lorank.types import Array
 
@@ -46,15 +47,18 @@ def export(model: Contents, path: str | Path, axis: int = 1) -> None:
     if suffix == ".parquet":
         _parquet(path, ids, vectors, model.titles(positions, axis))
     elif suffix == ".npz":
-        with replacing(path) as beside, open(beside, "wb") as file:
-            np.savez(file, ids=_plain(ids), vectors=vectors)
+        write_npz(path, {"ids": _plain(ids), "vectors": vectors})
     else:
         _index(path, ids, vectors)
 
 
 def _plain(ids: Array) -> Array:
-    """Ids that numpy saves without pickling: objects become text."""
-    return ids.astype(str) if ids.dtype.kind == "O" else ids
+    """Ids that numpy saves without pickling: objects become text, with room for the longest in each."""
+    if ids.dtype.kind != "O":
+        return ids
+    texts = [str(name) for name in ids]
+    check_memory(4 * len(texts) * max(map(len, texts), default=0), "Ids of so different lengths", "export to .parquet")
+    return np.array(texts, str)
 
 
 def _parquet(path: Path, ids: Array, vectors: Array, titles: dict[str, Array]) -> None:
@@ -64,7 +68,10 @@ def _parquet(path: Path, ids: Array, vectors: Array, titles: dict[str, Array]) -
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'lorank[tables]'.") from None
     flat = pa.array(np.ascontiguousarray(vectors).ravel())
-    columns: dict[str, Any] = {"id": _plain(ids), "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])}
+    columns: dict[str, Any] = {
+        "id": [str(name) for name in ids] if ids.dtype.kind == "O" else ids,
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
     columns |= {name: texts.tolist() for name, texts in titles.items() if name not in columns}
     with replacing(path) as beside:
         parquet.write_table(pa.table(columns), beside)
@@ -80,5 +87,4 @@ def _index(path: Path, ids: Array, vectors: Array) -> None:
     with replacing(path) as beside:
         index.save(str(beside))
     names = path.with_suffix(".ids.npz")
-    with replacing(names) as beside, open(beside, "wb") as file:
-        np.savez(file, ids=_plain(ids))
+    write_npz(names, {"ids": _plain(ids)})

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lorank import kernels
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.memory import check_memory
 from lorank.types import Array
 
@@ -89,7 +89,7 @@ def numbers(values: Any) -> Array:
                 raise ValueError(f"{array.flat[0]!r} is text")
             return np.ascontiguousarray(array.astype(np.float64))
         except (ValueError, TypeError, OverflowError) as error:
-            raise InputError(f"Values must be numbers: {error}.") from None
+            raise InputError(f"Values must be numbers: {one_line(error)}.") from None
     if array.dtype.kind not in "iufb":
         raise InputError(f"Values must be numbers, not {array.dtype}.")
     kind = np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64

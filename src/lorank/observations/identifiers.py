@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.observations.checks import refuse_mask
 
 # Numpy's text may take so many times the room of the texts themselves.
 WASTE = 64
 # Names that are looked up at a time.
 BLOCK = 1 << 16
+# How a missing id among objects calls itself: of floats, of dates, and of pandas.
+MISSING = ("nan", "NaT", "<NA>")
 
 
 class Identifiers:
@@ -35,7 +37,8 @@ class Identifiers:
     def number(cls, names: Any) -> tuple[Identifiers, npt.NDArray[np.int64]]:
         """The distinct ids among names, and the position of each name's id.
 
-        Ids of one type come sorted; of mixed types, in the order in which they appear.
+        Ids of one type come sorted; of mixed types, in the order in which they appear. A missing one (None, NaN, NaT)
+        is an error: all lines without an id would be taken as one.
         """
         array = _as_array(names)
         if array.dtype.kind in "iu" and array.size:
@@ -52,12 +55,18 @@ class Identifiers:
                 return cls(ids), position[above]
         if array.dtype.kind != "O":
             ids, positions = np.unique(array, return_inverse=True)
-            return cls(ids), positions.reshape(-1)
+            positions = positions.reshape(-1)
+            if ids.dtype.kind in "fcmM" and (missing := ids != ids).any():
+                _refuse_missing(positions, int(np.argmax(missing)))
+            return cls(ids), positions
         known: dict[Any, int] = {}
         try:
             positions = np.fromiter((known.setdefault(name, len(known)) for name in array), np.int64, array.size)
         except TypeError as error:
-            raise InputError(f"Ids must be hashable: {error}.") from None
+            raise InputError(f"Ids must be hashable: {one_line(error)}.") from None
+        for name, at in known.items():
+            if name is None or (not isinstance(name, str) and str(name) in MISSING):
+                _refuse_missing(positions, at)
         return cls(_as_array(list(known))), positions
 
     @cached_property
@@ -89,6 +98,11 @@ class Identifiers:
 
     def __len__(self) -> int:
         return int(self.values.size)
+
+
+def _refuse_missing(positions: npt.NDArray[np.int64], missing: int) -> None:
+    at = int(np.argmax(positions == missing))
+    raise InputError(f"Entry {at}, counted from 0, has no id; give it one, or drop the entry.")
 
 
 def _keys(ids: npt.NDArray[Any]) -> list[Any]:

@@ -239,9 +239,12 @@ class Observations:
         at = checks.extreme(self.values)
         if at >= 0:
             row, col = self.name_of_row(int(self.rows[at])), self.name_of_col(int(self.cols[at]))
+            size = abs(float(self.values[at]))
+            number = f", {size:.3g} in size," if np.isfinite(size) else ""  # infinite is what float32 could not hold
+            fault, effect = ("small", "vanish") if size < 1 else ("large", "overflow")
             raise InputError(
-                f"The largest value, {self.values[at]:.3g} at ({row}, {col}), has a square that {self.dtype} "
-                "cannot hold; scale the data."
+                f"The largest value, at ({row}, {col}){number} is too {fault}: squares and their sums would {effect} "
+                f"in {self.dtype}; scale the data."
             )
         return self
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.observations.checks import check_sparse, refuse_mask
 from lorank.types import Array
 
@@ -21,7 +21,7 @@ def checked_weights(weights: npt.ArrayLike | None, values: Array) -> Array | Non
     try:
         array = np.asarray(weights, np.float64).ravel()
     except (ValueError, TypeError) as error:
-        raise InputError(f"Weights must be numbers: {error}.") from None
+        raise InputError(f"Weights must be numbers: {one_line(error)}.") from None
     if array.size != values.size:
         raise InputError(f"Every value needs a weight; there are {values.size} values and {array.size} weights.")
     wrong = ~(np.isfinite(array) & (array >= 0))

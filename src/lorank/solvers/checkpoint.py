@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from lorank.errors import InputError, one_line
-from lorank.files import claim, refuse, replacing, sha256_of_arrays
+from lorank.files import claim, refuse, sha256_of_arrays, write_npz
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -121,8 +121,7 @@ class Checkpoint:
             # Compiled code trusts the state: damage must be seen before.
             texts = {"meta": text, "checksum": sha256_of_arrays(arrays, text)}
             arrays |= {name: np.frombuffer(part.encode(), np.uint8) for name, part in texts.items()}
-            with replacing(self.path) as beside, open(beside, "wb") as file:
-                np.savez(file, **arrays)
+            write_npz(self.path, arrays)
             _remove_shards(shards_folder(self.path), {saved["name"] for saved in meta["shards"].values()})
         except InputError as error:
             reason = getattr(error.__cause__, "strerror", None) or error.__cause__

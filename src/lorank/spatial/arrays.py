@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lorank.errors import InputError
-from lorank.files import replacing
+from lorank.files import refuse, replacing, replacing_folder
 from lorank.memory import check_memory
 from lorank.spatial.cf import (
     LATITUDE,
@@ -24,6 +24,7 @@ from lorank.spatial.cf import (
 )
 from lorank.spatial.completion import SpatialCompletion
 from lorank.spatial.grids import GridCompletion
+from lorank.spatial.stores import check_codecs, check_replaceable
 from lorank.tables.arrays import check_netcdf
 from lorank.tables.damage import reading
 from lorank.types import Array
@@ -103,6 +104,9 @@ def complete_file(
     The parameters that were used, and how many cells there are and were filled.
     """
     source, target = Path(source), Path(target)
+    if target.suffix == ".zarr":
+        refuse(target, "A Zarr store")
+        check_replaceable(target)
     data = open_file(source)
     try:
         # Files often keep latitudes as a variable like any other.
@@ -147,15 +151,20 @@ def open_file(source: Path) -> xarray.Dataset:
         raise InputError(f"There is no file {source}.")
     if source.is_dir():
         with reading(source, "Zarr"):
-            return xr.open_zarr(source, chunks=None, consolidated=(source / ".zmetadata").exists())
+            check_codecs(source)
+            return _loaded(xr.open_zarr(source, chunks=None, consolidated=(source / ".zmetadata").exists()), source)
     check_netcdf(source)
     with reading(source, "NetCDF"):
-        opened = xr.open_dataset(source)
-        check_memory(opened.nbytes, f"All of {source}", "give a smaller one")
-        if opened.nbytes > LOADED:
-            return opened
-        with opened:
-            return opened.load()
+        return _loaded(xr.open_dataset(source), source)
+
+
+def _loaded(opened: xarray.Dataset, source: Path) -> xarray.Dataset:
+    """A small file at once, so that its damage is found here; a larger one when it is asked for."""
+    check_memory(opened.nbytes, f"All of {source}", "give a smaller one")
+    if opened.nbytes > LOADED:
+        return opened
+    with opened:
+        return opened.load()
 
 
 def _written(out: xarray.Dataset, target: Path) -> None:
@@ -163,7 +172,8 @@ def _written(out: xarray.Dataset, target: Path) -> None:
         for name in out.variables:
             # Chunks of the source need not suit.
             out[name].encoding.pop("chunks", None)
-        out.to_zarr(target, mode="w", consolidated=False)
+        with replacing_folder(target, check_replaceable) as beside:
+            out.to_zarr(beside, mode="a", consolidated=False)
         return
     with replacing(target) as beside:
         out.to_netcdf(beside, engine="h5netcdf")

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.files import on_disk, open_input
 from lorank.memory import check_memory
 
@@ -94,7 +94,7 @@ class DelimitedFile:
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):
                     self.explain(types, odd_row)
-                    raise InputError(f"{self.path} cannot be read as a table: {error}.") from None
+                    raise InputError(f"{self.path} cannot be read as a table: {one_line(error)}.") from None
 
     def records(self) -> Iterator[list[str]]:
         """The fields of one row after another, as text: for small tables."""
@@ -129,7 +129,7 @@ class DelimitedFile:
             except UnicodeDecodeError:
                 raise InputError(f"{self.path} is not UTF-8 text after line {number}; convert it to UTF-8.") from None
             except csv.Error as error:
-                raise InputError(f"Line {number + 1} of {self.path} cannot be read ({error}).") from None
+                raise InputError(f"Line {number + 1} of {self.path} cannot be read ({one_line(error)}).") from None
 
     def _check(self, field: str, i: int, kind: Any, line: int) -> None:
         where, column = f"Line {line} of {self.path}", f"column {self.columns[i]!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
@@ -21,13 +22,20 @@ _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 def position_of(name: str, columns: Sequence[str], path: str | Path) -> int:
     """Position of a column; one that is not there is an error that suggests the nearest name."""
-    if list(columns).count(name) > 1:
-        raise InputError(f"{path} has {list(columns).count(name)} columns called {name!r}; give them different names.")
+    refuse_twice([name], columns, path)
     if name in columns:
         return list(columns).index(name)
     near = get_close_matches(name, columns, 1, 0.5) or [c for c in columns if c.lower() == name.lower()]
     hint = f"; did you mean {near[0]!r}?" if near else f"; there are {listed(columns)}."
     raise InputError(f"{path} has no column {name!r}{hint}")
+
+
+def refuse_twice(names: Sequence[str], columns: Sequence[str], path: str | Path) -> None:
+    """Refuse one of these names that several columns have."""
+    times = Counter(columns)
+    for name in names:
+        if times[name] > 1:
+            raise InputError(f"{path} has {times[name]} columns called {name!r}; give them different names.")
 
 
 def listed(columns: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from lorank.memory import check_memory
 from lorank.observations import Observations
 from lorank.observations.identifiers import text_array
 from lorank.tables.damage import reading
-from lorank.tables.names import position_of, spelled
+from lorank.tables.names import position_of, refuse_twice, spelled
 from lorank.types import Array
 
 SUFFIXES = (".parquet", ".pq")
@@ -111,8 +111,9 @@ def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
     import pyarrow.compute as pc
 
     column.validate(full=True)  # text that is UTF-8, and within a dictionary places that it has
-    if column.null_count:
-        where = line + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+    missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if missing.any():
+        where = line + int(np.argmax(missing))
         raise InputError(f"Line {where + 1} of {path} has no id in column {name!r}; give one or drop the line.")
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -167,12 +168,12 @@ def numeric_columns(table: Any, path: Path, labels: str | None) -> tuple[Array, 
     """Cells of an Arrow table's numeric columns with NaN for null, their names, and the column that names the rows."""
     import pyarrow as pa
 
-    for name in table.column_names:
-        position_of(name, table.column_names, path)  # refuses a name that is there twice
+    refuse_twice(table.column_names, table.column_names, path)
     texts = [f.name for f in table.schema if not (pa.types.is_integer(f.type) or pa.types.is_floating(f.type))]
     if labels is not None:
         position_of(labels, table.column_names, path)
     label = labels if labels is not None else next(iter(texts), None)
-    numeric = [name for name in table.column_names if name not in texts and name != label]
+    taken = {*texts, label}
+    numeric = [name for name in table.column_names if name not in taken]
     cells = [table.column(name).cast(pa.float64(), safe=False).to_numpy() for name in numeric]
     return np.column_stack(cells) if cells else np.empty((0, 0)), numeric, label

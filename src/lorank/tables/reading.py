@@ -19,7 +19,7 @@ from lorank.observations import Observations
 from lorank.tables import arrays, parquet
 from lorank.tables.damage import reading
 from lorank.tables.delimited import sniff
-from lorank.tables.names import Numbering, listed, position_of
+from lorank.tables.names import Numbering, listed, position_of, refuse_twice
 from lorank.tables.translation import PLAIN, Habits, translated
 from lorank.tables.wide import WideTable
 from lorank.types import Array
@@ -310,7 +310,6 @@ def _read_wide(path: Path, labels: str | None, delimiter: str | None, header: bo
     m, n = table.values.shape
     if n == 0:
         raise InputError(f"{path} has no column of numbers.")
-    for name in table.col_ids.tolist():
-        position_of(name, table.file.columns, path)  # refuses a name that is there twice
+    refuse_twice(table.col_ids.tolist(), table.file.columns, path)
     say(f"Taking {path} as a wide table: {m} rows, {n} columns.")
     return Observations.from_dense(table.values, table.row_ids, table.col_ids)

@@ -15,7 +15,7 @@ from lorank.observations.identifiers import Identifiers, text_array
 from lorank.side_information.encoding import FeatureTable
 from lorank.tables.damage import reading
 from lorank.tables.delimited import MISSING, sniff
-from lorank.tables.names import as_model_spells, position_of, spelled
+from lorank.tables.names import as_model_spells, position_of, refuse_twice, spelled
 from lorank.tables.parquet import SUFFIXES, read_whole
 from lorank.types import Array
 
@@ -104,6 +104,5 @@ def read_columns(path: Path, delimiter: str | None = None, header: bool | None =
             names, columns = file.columns, [text_array(list(part)) for part in zip(*lines)]
         if not columns or not len(columns[0]):
             raise InputError(f"{path} has a header and no lines.")
-        for name in names:
-            position_of(name, names, path)  # refuses a name that is there twice
+        refuse_twice(names, names, path)
     return dict(zip(names, columns))
