@@ -354,8 +354,9 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
         f"Tables: {', '.join(results['table'].unique())}; {most_rows} rows at most. LowRankImputer was developed on "
         f"{', '.join(DEVELOPED)}, and on no other. Cells missing completely at random, at random and not at random, "
         f"{', '.join(f'{100 * share:.0f}%' for share in sorted(results['share'].unique()))}. "
-        "Ranks are among the methods on the same cells; errors are in standard deviations of "
-        "the column. Seconds are of one processor (medians). `lorank` is "
+        "Ranks are among the methods on the same cells: those with the same error share the mean of their ranks, and "
+        "all that have the smallest are first. Errors are in standard deviations of the column. Seconds are of one "
+        "processor (medians). `lorank` is "
         f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
     ]
     fresh = ~results["table"].isin(DEVELOPED)
@@ -389,11 +390,12 @@ def ranked(part: pd.DataFrame, cells: list[str], measure: str, title: str) -> li
     wide = part.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
     if wide.empty:
         return []
-    ranks = wide.rank(axis=1)
+    ranks, best = wide.rank(axis=1), wide.rank(axis=1, method="min")
     table = pd.DataFrame(
         {
             "mean rank": ranks.mean().round(2),
-            "first or second": (100 * (ranks <= 2).mean()).round().astype(int).astype(str) + "%",
+            # Where several have the same smallest error, all of them are first.
+            "first or second": (100 * (best <= 2).mean()).round().astype(int).astype(str) + "%",
             "mean": wide.mean().round(3),
             "seconds": part.groupby("method")["seconds"].median().round(2),
         }

@@ -1,5 +1,7 @@
 """Tables whose columns are of every kind: what comes back, and how good it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -329,3 +331,39 @@ def test_coding_widths():
     codes = coding.encode(cells)
     assert codes.shape == (4, 3)
     np.testing.assert_array_equal(np.isnan(codes), [[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 1]])
+
+
+def test_covariance_between_columns_is_shrunk_down_to_means():
+    rng = np.random.default_rng(2)
+    whole = rng.standard_normal((60, 1)) @ np.ones((1, 5)) + 0.3 * rng.standard_normal((60, 5))
+    holes = np.where(rng.random(whole.shape) < 0.3, np.nan, whole)
+    imputer = LowRankImputer(trees=False).fit(holes)
+    _, S = replace(imputer.filling_, shrinkage=0.0).columns(imputer.model_)
+    _, half = replace(imputer.filling_, shrinkage=0.5).columns(imputer.model_)
+    np.testing.assert_allclose(half, np.where(np.eye(5), S, S / 2))
+    # Without covariance a row says nothing of its own gaps.
+    imputer.filling_ = replace(imputer.filling_, shrinkage=1.0)
+    filled = imputer.transform(holes)
+    assert all(np.ptp(filled[np.isnan(holes[:, j]), j]) < 1e-9 for j in range(5))
+
+
+def test_of_many_rows_a_sample_is_fitted_and_all_are_filled(monkeypatch):
+    monkeypatch.setattr("lorank.estimators.filling.FITTED_ROWS", 150)
+    monkeypatch.setattr("lorank.estimators.filling.ROWS_FOR_EACH", 1)
+    rng = np.random.default_rng(3)
+    whole = rng.standard_normal((600, 2)) @ rng.standard_normal((2, 6)) + 0.2 * rng.standard_normal((600, 6))
+    holes = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
+    imputer = LowRankImputer().fit(holes)
+    assert len(imputer.model_.result_.factors.left) == 150
+    gaps = np.isnan(holes)
+    assert np.sqrt(np.mean((imputer.transform(holes) - whole)[gaps] ** 2)) < 0.4 * whole.std()
+    assert imputer.spread().lower.shape == whole.shape
+
+
+def test_scores_of_many_values_are_known_at_some_of_them():
+    values = np.random.default_rng(4).exponential(size=20_000)
+    code = Scores.of(Column("x", "real"), values, np.ones(values.size))
+    assert code.values.size <= 4000
+    codes = code.encode(values)
+    assert np.abs(np.sort(codes[:, 0]) - ndtri((np.arange(values.size) + 0.5) / values.size)).max() < 0.01
+    np.testing.assert_allclose(code.number(codes), values, atol=1e-9)

@@ -73,6 +73,12 @@ def test_excel(tmp_path):
     assert dense(read(book, sheet="second")[0]) == EXPECTED
     with pytest.raises(InputError, match="no sheet 'third'; there are first, second"):
         read(book, sheet="third")
+    # A row without a value is a row; empty ones around the table are none of it.
+    wide = pd.DataFrame([[np.nan] * 4, [1, 2, 3, 4], [np.nan] * 4, [5, 6, 7, 8], [np.nan] * 4], columns=[*"abcd"])
+    wide.to_excel(tmp_path / "wide.xlsx", index=False, startrow=2)
+    found = read(tmp_path / "wide.xlsx")[0]
+    assert found.shape == (4, 4)
+    assert np.unique(found.rows).tolist() == [1, 3]
     (tmp_path / "no.xlsx").write_bytes(b"hello")
     with pytest.raises(InputError, match="is damaged or not an Excel file"):
         read(tmp_path / "no.xlsx")

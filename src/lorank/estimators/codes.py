@@ -31,6 +31,8 @@ from lorank.types import Array
 
 # An expectation over normal noise is the mean over this many of its quantiles.
 NODES = ndtri((np.arange(16) + 0.5) / 16)
+# Observed values at which a distribution function is known, at most: more make it slow, and no better.
+MOST_KNOTS = 4000
 # No class has a smaller chance than this.
 LEAST_CHANCE = 1e-3
 # How far within its bounds a value of a bounded column is put before the logit, as a part of their distance.
@@ -133,7 +135,7 @@ class Standardised(Code):
 
 @dataclass(frozen=True)
 class Scores(Code):
-    """Phi^-1(F(x)) at the values that were observed, and straight lines between them."""
+    """Phi^-1(F(x)) at the values that were observed, at MOST_KNOTS of them, and straight lines between them."""
 
     values: Array
     scores: Array
@@ -145,7 +147,11 @@ class Scores(Code):
             return cls(np.zeros(1), np.zeros(1))
         values, which = np.unique(numbers[seen], return_inverse=True)
         counts = np.bincount(which, weights[seen])
-        return cls(values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum()))
+        scores = ndtri((np.cumsum(counts) - counts / 2) / counts.sum())
+        if scores.size <= MOST_KNOTS:
+            return cls(values, scores)
+        kept = np.unique(np.searchsorted(scores, np.linspace(scores[0], scores[-1], MOST_KNOTS)))
+        return cls(values[kept], scores[kept])
 
     def encode(self, numbers: Array) -> Array:
         return np.interp(numbers, self.values, self.scores)[:, None]

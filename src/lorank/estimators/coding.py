@@ -76,9 +76,13 @@ class Coding:
         # The last digits depend on the unit of a column, and trees would make more of them.
         return codes if self.scale == "none" else np.round(codes, DIGITS)
 
-    def expected(self, mean: Array, std: Array) -> Array:
-        """What to fill in (rows, columns), from means and standard deviations of the codes."""
-        return np.column_stack([code.expected(mean[:, at], std[:, at]) for code, at in zip(self.codes, self.blocks)])
+    def expected(self, mean: Array, std: Array, where: Array) -> Array:
+        """What to fill in (rows, columns), from means and standard deviations of the codes; zero but for `where`."""
+        out = np.zeros(where.shape)
+        for j, (code, at) in enumerate(zip(self.codes, self.blocks)):
+            here = where[:, j]
+            out[here, j] = code.expected(mean[here, at], std[here, at])
+        return out
 
     def drawn(self, mean: Array, std: Array, rng: np.random.Generator, exponent: float = 1.0) -> Array:
         """Draws of cells (rows, columns), from means and standard deviations of the codes."""

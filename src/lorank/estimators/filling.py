@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ from lorank.types import Array
 MOST_RANK = 30
 # Rows of so many codes at most are filled in by the covariance of the codes; wider ones are folded in.
 MOST_SOLVED = 60
+# The sampler that was not asked for is fitted to so many rows at most, and to so many for each column of codes.
+FITTED_ROWS, ROWS_FOR_EACH = 5000, 100
+# Parts of the covariance between columns that are tried to be left out, in turn while that predicts better.
+SHRINKAGES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)
 # Strengths that are tried, each half of the one before.
 STRENGTHS = 12
 # Lower bound on the variance of a code's noise, of which the code has about 1.
@@ -80,6 +84,7 @@ class Filling:
     max_iter: int
     seed: int
     n_jobs: int | None
+    shrinkage: float = 0.0
 
     @property
     def automatic(self) -> bool:
@@ -112,6 +117,21 @@ class Filling:
         matrix = csr_array((slopes, (rows, cols)), codes.shape)
         top = float(np.sqrt(np.linalg.eigvalsh((matrix.T @ matrix).toarray())[-1])) or 1.0
         return tuple(top / 2.0**step for step in range(1, STRENGTHS + 1))
+
+    def shrinkages(self, width: int) -> tuple[float, ...]:
+        """By which parts the covariance between so many columns of codes is tried to be shrunk."""
+        return SHRINKAGES if self.method.samples and width <= MOST_SOLVED else (self.shrinkage,)
+
+    def columns(self, model: MatrixCompletion) -> tuple[Array, Array]:
+        """Mean and covariance of the codes under a sampled model.
+
+        Off its diagonal the covariance is multiplied by 1 - shrinkage: of many columns in few rows a posterior is too
+        sure, and at 1 nothing but column means is left.
+        """
+        posterior = model.model_.posterior
+        assert posterior is not None
+        mu, S = column_moments(posterior, LEAST_NOISE)
+        return mu, (1 - self.shrinkage) * S + self.shrinkage * np.diag(np.diag(S))
 
     def thetas(self) -> tuple[float | str | None, ...]:
         """What is tried as theta: a middle one, the method's own, and 0, which is safe where a loss has no minimum."""
@@ -148,8 +168,7 @@ class Filling:
             return None
         if coding.width > MOST_WIDTH:
             return None
-        mu, S = column_moments(model.model_.posterior, LEAST_NOISE)
-        return fit_forests(mu, S, coding.encode(cells), coding.owners, self.seed, self.n_jobs)
+        return fit_forests(*self.columns(model), coding.encode(cells), coding.owners, self.seed, self.n_jobs)
 
     def expected(
         self,
@@ -160,16 +179,16 @@ class Filling:
         fitted: bool = False,
     ) -> Array:
         """What to fill in, at all cells that are missing (elsewhere anything); `fitted` if these are the fit's own."""
-        codes = coding.encode(cells)
+        codes, gaps = coding.encode(cells), np.isnan(cells)
         if model.model_.posterior is None and fitted:
             mean = model.result_.factors.dense()
-            return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape))
+            return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape), gaps)
         if model.model_.posterior is None:
             importance = coding.importance
             weights = None if importance is None else np.broadcast_to(importance, codes.shape)
             mean = fold_in_rows(model.model_, Observations.from_dense(codes, weights=weights)).dense()
-            return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape))
-        return coding.expected(*self.moments(model, codes, forests))
+            return coding.with_loss(model.model_.loss).expected(mean, np.zeros(mean.shape), gaps)
+        return coding.expected(*self.moments(model, codes, forests), gaps)
 
     def spread(
         self,
@@ -213,10 +232,10 @@ class Filling:
         if not 1 <= n <= posterior.draws:
             raise InputError(f"{posterior.draws} draws of the posterior were kept; ask for 1 to {posterior.draws}.")
         shift, ratio = np.zeros(codes.shape), np.ones(codes.shape)
-        if forests is not None:
-            mean, _ = self.moments(model, codes)
-            shift, ratio = forests.corrected(codes, mean, ratio, self.n_jobs)
-            shift -= mean
+        if forests is not None or self.shrinkage:
+            mean, std = replace(self, shrinkage=0.0).moments(model, codes)
+            shift, ratio = self.moments(model, codes, forests)
+            shift, ratio = shift - mean, ratio / np.maximum(std, np.sqrt(LEAST_NOISE))
         for number, s in enumerate(np.linspace(0, posterior.draws - 1, n).round().astype(np.int64)):
             rng = np.random.default_rng([self.seed, number])
             factors, rows, cols = posterior.draw(int(s))
@@ -236,7 +255,7 @@ class Filling:
         """Means and standard deviations of missing codes, zero elsewhere."""
         assert model.model_.posterior is not None
         if codes.shape[1] <= MOST_SOLVED:
-            mean, std = conditional(*column_moments(model.model_.posterior, LEAST_NOISE), codes)
+            mean, std = conditional(*self.columns(model), codes)
         else:
             posterior = self._folded(model, codes, apart=False)
             rows, cols = np.nonzero(np.isnan(codes))
@@ -255,6 +274,14 @@ def interval(column: Column, code: Code, centre: Array, off: Array, level: float
     quantile = ndtri((1 + level) / 2)
     low, high = (column.cells(code.number(centre + side * quantile * off)) for side in (-1, 1))
     return low, high
+
+
+def sampled_rows(cells: Array, width: int, seed: int) -> Array:
+    """As many rows of these as the sampler needs for this many columns of codes, at random."""
+    most = max(FITTED_ROWS, ROWS_FOR_EACH * width)
+    if len(cells) <= most:
+        return cells
+    return cells[np.sort(np.random.default_rng(seed).choice(len(cells), most, replace=False))]
 
 
 def column_centres(columns: Sequence[Column], cells: Array, weights: Array | None = None) -> Array:

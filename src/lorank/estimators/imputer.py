@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from lorank.errors import InputError
 from lorank.estimators.coding import SCALES, Coding
 from lorank.estimators.columns import Column, Layout
 from lorank.estimators.completion import MatrixCompletion
-from lorank.estimators.filling import Calibration, Filling, Spread, column_centres
+from lorank.estimators.filling import Calibration, Filling, Spread, column_centres, sampled_rows
 from lorank.estimators.judging import calibrated, cross_validated
 from lorank.memory import check_memory
 from lorank.observations import dataframes as frames
@@ -35,8 +34,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Columns are brought to one scale, a low-rank matrix is fitted to the cells that are there, and missing cells are
     predicted from it. Trees add what low rank leaves over. New rows are folded in: each is a small regression on the
     factors of the columns.
-    Cells that were there are never changed. Without parameters everything is chosen on cells that are held out, and
-    column means are filled in if nothing predicts better.
+    Cells that were there are never changed. Without parameters everything is chosen on cells that are held out: the
+    scale, and by how much the covariance between columns is shrunk, down to column means. Of many rows a sample is
+    fitted, and all are filled by it.
 
     Parameters
     ----------
@@ -143,13 +143,15 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         by_itself = isinstance(self.method, str) and self.method == AUTO and filling.automatic
         if by_itself or len(scales) > 1 or filling.searches:
             chosen, filling, self.errors_ = cross_validated(filling, columns, cells, scales, by_itself, weights)
-        self.rank_ = filling.rank
+        self.filling_ = filling
         self.calibration_: Calibration | None = None
         self.coding_ = Coding(columns, cells, chosen if chosen in SCALES else "standard", weights)
-        self.model_ = filling.fit(self.coding_, cells, weights) if chosen in SCALES else None
+        # A sample of many rows says as much of the columns, and all rows are filled by it.
+        fitted = sampled_rows(cells, self.coding_.width, filling.seed) if self._quick else cells
+        self.model_ = filling.fit(self.coding_, fitted, weights) if chosen in SCALES else None
         self.forests_ = None
         if self.model_ is not None and self.trees:
-            self.forests_ = filling.forests(self.coding_, self.model_, cells)
+            self.forests_ = filling.forests(self.coding_, self.model_, fitted)
         self.n_iter_ = 1 if self.model_ is None else self.model_.n_iter_
         return self
 
@@ -170,7 +172,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.model_ is None:
             expected = np.broadcast_to(self.center_, cells.shape)
         else:
-            expected = self._filling().expected(self.coding_, self.model_, cells, self.forests_)
+            expected = self.filling_.expected(self.coding_, self.model_, cells, self.forests_)
         return self._out(X, cells, expected)
 
     def draws(self, n: int = 20, X: Any = None) -> list[Any]:
@@ -179,7 +181,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X is the table of fit if it is not given. Analyse each table, and put the answers together by `lorank.pool`.
         """
         X, cells, model = self._sampled(X, "draws")
-        draws = self._filling().draws(self.coding_, model, cells, n, self._calibration(), self.forests_)
+        draws = self.filling_.draws(self.coding_, model, cells, n, self._calibration(), self.forests_)
         return [self._out(X, cells, drawn) for drawn in draws]
 
     def spread(self, X: Any = None, level: float = 0.9) -> Spread:
@@ -191,7 +193,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError(f"level lies between 0 and 1; got {level!r}.")
         X, cells, model = self._sampled(X, "spread")
         calibration = self._calibration()
-        return self._filling().spread(self.coding_, model, cells, self._columns, level, calibration, self.forests_)
+        return self.filling_.spread(self.coding_, model, cells, self._columns, level, calibration, self.forests_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns, and of the indicators."""
@@ -212,17 +214,21 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError(f"Method {method.name!r} cannot fold in new rows; use 'bpmf' or 'nnfn'.")
         return method
 
+    @property
+    def _quick(self) -> bool:
+        """Whether the sampler was not asked for: then expectations matter, and not its draws."""
+        return isinstance(self.method, str) and self.method == AUTO and self.method_.samples
+
     def _filling(self) -> Filling:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        quick = isinstance(self.method, str) and self.method == AUTO and self.method_.samples
-        most = (SWEEPS if quick else ITERATIONS) if self.max_iter is None else self.max_iter
+        most = (SWEEPS if self._quick else ITERATIONS) if self.max_iter is None else self.max_iter
         return Filling(self.method_, self.rank, self.lam, self.theta, self.tol, most, seed, self.n_jobs)
 
     def _calibration(self) -> Calibration:
         """By cells of the table of fit that are held out; found out when it is asked for, and kept."""
         if self.calibration_ is None:
-            filling = replace(self._filling(), rank=self.rank_)
-            cells = self.layout_.cells(self.table_)
+            filling, cells = self.filling_, self.layout_.cells(self.table_)
+            cells = sampled_rows(cells, self.coding_.width, filling.seed) if self._quick else cells
             self.calibration_ = calibrated(filling, self._columns, cells, self.coding_.scale, self.forests_ is not None)
         return self.calibration_
 

@@ -44,11 +44,16 @@ class Candidate(NamedTuple):
     rank: int | str | None
     lam: float | str = AUTO
     theta: float | str | None = None
+    shrinkage: float = 0.0
 
     def __str__(self) -> str:
-        named = {"rank": self.rank, "lam": self.lam, "theta": self.theta}
+        named = {"rank": self.rank, "lam": self.lam, "theta": self.theta, "shrinkage": self.shrinkage or None}
         given = [f"{name} {value:.3g}" for name, value in named.items() if isinstance(value, int | float)]
         return ", ".join([self.scale, *given])
+
+    def of(self, filling: Filling) -> Filling:
+        """A filling with these parameters."""
+        return replace(filling, rank=self.rank, lam=self.lam, theta=self.theta, shrinkage=self.shrinkage)
 
 
 def cross_validated(
@@ -74,13 +79,15 @@ def cross_validated(
     coding = Coding(columns, cells, scales[0], weights)
     ranks = filling.ranks(coding.width, len(cells))
     lams, thetas = filling.strengths(coding, cells), filling.thetas()
-    first = Candidate(scales[0], ranks[0], lams[0], thetas[0])
+    shrinkages = filling.shrinkages(coding.width)
+    first = Candidate(scales[0], ranks[0], lams[0], thetas[0], shrinkages[0])
     errors: dict[Candidate, Array] = {}
 
     def error(candidate: Candidate) -> float:
         return judge.mean(errors[candidate])
 
-    for name, values in (("scale", scales), ("lam", lams), ("rank", ranks), ("theta", thetas)):
+    tried: dict[str, Sequence[Any]] = {"scale": scales, "lam": lams, "rank": ranks, "theta": thetas}
+    for name, values in {**tried, "shrinkage": shrinkages}.items():
         best = min(errors, key=error) if errors else first
         for value in values:
             changed: dict[str, Any] = {name: value}
@@ -90,6 +97,9 @@ def cross_validated(
             # Along a path of strengths the error falls, and then rises.
             if name == "lam" and error(candidate) > RISEN * min(map(error, errors)):
                 break
+            if name == "shrinkage" and error(candidate) > error(best):
+                break
+            best = candidate if name == "shrinkage" else best
     finalists = sorted(errors, key=error)[:2]
     # Where the sampler is clearly better than column means, one fold has said enough.
     clear = filling.method.samples and error(finalists[0]) < 1 - CLEAR / np.sqrt(judge.parts[0].size)
@@ -100,7 +110,7 @@ def cross_validated(
     best = min(finalists, key=error)
     if mean and error(best) > 1 + MOST_LOSS:
         return "mean", filling, parts
-    return best.scale, replace(filling, rank=best.rank, lam=best.lam, theta=best.theta), parts
+    return best.scale, best.of(filling), parts
 
 
 class _Judge:
@@ -115,6 +125,7 @@ class _Judge:
         folds = next((folds for most, folds in FOLDS if order.size <= most), 0)
         self.parts = np.array_split(order, folds) if folds else [order[::10]]
         self.folds = len(self.parts)
+        self.fits: dict[tuple[int, Candidate], tuple[Filling, Coding, MatrixCompletion]] = {}
 
     def __call__(self, fold: int, candidate: Candidate) -> Array:
         """Errors (columns, 2) of a fit and of column centres, with the sums of both."""
@@ -122,12 +133,17 @@ class _Judge:
         centres = np.broadcast_to(column_centres(self.columns, train, self.weights), train.shape)
         if np.isnan(train).all():
             return np.column_stack(2 * [_sums(self._errors(centres)[at], at[1], self.columns)])
-        filling, coding, model = self.fitted(train, candidate)
+        # A covariance is shrunk after the fit, which is kept.
+        key = (fold, candidate._replace(shrinkage=0.0))
+        filling, coding, model = self.fits.get(key) or self.fitted(train, candidate)
+        if filling.method.samples:
+            self.fits[key] = (filling, coding, model)
+        filling = candidate.of(filling)
         if model.model_.posterior is None:
             pair = [self._errors(filling.expected(coding, model, train, fitted=True)), self._errors(centres)]
         else:
             mean, std = filling.moments(model, coding.encode(train))
-            pair = [self._errors(coding.expected(mean, std)), self._errors(centres)]
+            pair = [self._errors(coding.expected(mean, std, np.isnan(train))), self._errors(centres)]
             # Of classes, how far off their codes are: that says more than whether the likeliest one is right.
             classes = np.array([column.is_class for column in self.columns])
             truth, starts = coding.encode(self.cells), [block.start for block in coding.blocks]
@@ -149,8 +165,7 @@ class _Judge:
         return at, train
 
     def fitted(self, train: Array, candidate: Candidate) -> tuple[Filling, Coding, MatrixCompletion]:
-        coding = Coding(self.columns, train, candidate.scale, self.weights)
-        filling = replace(self.filling, rank=candidate.rank, lam=candidate.lam, theta=candidate.theta)
+        coding, filling = Coding(self.columns, train, candidate.scale, self.weights), candidate.of(self.filling)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return filling, coding, filling.fit(coding, train, self.weights)
@@ -180,7 +195,7 @@ def calibrated(filling: Filling, columns: Sequence[Column], cells: Array, scale:
         (rows, cols), train = judge.held_out(fold)
         if np.isnan(train).all():
             continue
-        used, coding, model = judge.fitted(train, Candidate(scale, filling.rank))
+        used, coding, model = judge.fitted(train, Candidate(scale, filling.rank, shrinkage=filling.shrinkage))
         forests = used.forests(coding, model, train) if trees else None
         mean, std = used.moments(model, coding.encode(train), forests)
         for j, (code, at) in enumerate(zip(coding.codes, coding.blocks)):

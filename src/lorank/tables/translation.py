@@ -140,11 +140,12 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
             cells += len(row)
             if cells > most:
                 raise InputError(f"{path} has a sheet with little in it but empty cells; save the table as csv.")
-            if any(cell not in (None, "") for cell in row):
-                rows.append(["" if cell is None else cell for cell in row])
-    if not rows:
+            rows.append(["" if cell is None else cell for cell in row])
+    # Empty rows around a table are no part of it; between others they are rows without a value.
+    full = [number for number, row in enumerate(rows) if any(cell != "" for cell in row)]
+    if not full:
         raise InputError(f"The sheet {sheet or names[0]!r} of {path} is empty.")
-    return rows
+    return rows[full[0] : full[-1] + 1]
 
 
 def _json(path: Path) -> Iterable[Sequence[Any]]:
