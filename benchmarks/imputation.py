@@ -352,10 +352,11 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     parts = [
         "# Imputers compared",
         f"Tables: {', '.join(results['table'].unique())}; {most_rows} rows at most. LowRankImputer was developed on "
-        f"{', '.join(DEVELOPED)}, and on no other. Cells missing completely at random, at random and not at random, "
+        f"{', '.join(DEVELOPED)}, and on no other of these. "
+        "Cells missing completely at random, at random and not at random, "
         f"{', '.join(f'{100 * share:.0f}%' for share in sorted(results['share'].unique()))}. "
-        "Ranks are among the methods on the same cells: those with the same error share the mean of their ranks, and "
-        "all that have the smallest are first. Errors are in standard deviations of the column. Seconds are of one "
+        "Ranks are among the methods on the same cells: those with the same error share the mean of their ranks, "
+        "and in the column `ties for all` the best of them. Errors are in standard deviations of the column. Seconds are of one "
         "processor (medians). `lorank` is "
         f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
     ]
@@ -385,8 +386,15 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def percent(held: pd.DataFrame) -> pd.Series:
+    return (100 * held.mean()).round().astype(int).astype(str) + "%"
+
+
 def ranked(part: pd.DataFrame, cells: list[str], measure: str, title: str) -> list[str]:
-    """Title and table of the mean rank of each method, how often it is first or second, its mean, its seconds."""
+    """Title and table of the mean rank of each method, how often it is first or second, its mean, its seconds.
+
+    Methods with the same error share the mean of their ranks; in the second of the two shares, the best of them.
+    """
     wide = part.pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
     if wide.empty:
         return []
@@ -394,8 +402,9 @@ def ranked(part: pd.DataFrame, cells: list[str], measure: str, title: str) -> li
     table = pd.DataFrame(
         {
             "mean rank": ranks.mean().round(2),
-            # Where several have the same smallest error, all of them are first.
-            "first or second": (100 * (best <= 2).mean()).round().astype(int).astype(str) + "%",
+            "first or second": percent(ranks <= 2),
+            # Where several have the same smallest error, as is usual for classes, all of them are first.
+            "ties for all": percent(best <= 2),
             "mean": wide.mean().round(3),
             "seconds": part.groupby("method")["seconds"].median().round(2),
         }
