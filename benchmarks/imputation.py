@@ -356,8 +356,8 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
         "Cells missing completely at random, at random and not at random, "
         f"{', '.join(f'{100 * share:.0f}%' for share in sorted(results['share'].unique()))}. "
         "Ranks are among the methods on the same cells: those with the same error share the mean of their ranks, "
-        "and in the column `ties for all` the best of them. Errors are in standard deviations of the column. Seconds are of one "
-        "processor (medians). `lorank` is "
+        "and in the column `ties for all` the best of them. Errors are in standard deviations of the column. "
+        "Seconds are of one processor (medians). `lorank` is "
         f"`LowRankImputer()`. Made by `benchmarks/imputation.py` from `{source}`.",
     ]
     fresh = ~results["table"].isin(DEVELOPED)
