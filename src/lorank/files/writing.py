@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lorank.errors import InputError
 from lorank.files import remote
 
@@ -188,6 +186,8 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
 
     On a full disk NumPy 1.26 leaves its archive open, which prints a traceback when it goes.
     """
+    import numpy as np  # commands that write no arrays begin without it
+
     with replacing(path) as beside, zipfile.ZipFile(beside, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
