@@ -163,10 +163,12 @@ def fit(
     print(f"{backend}: {total:.1f} s in all, first sweep at {ends[0] - began:.1f} s, then {later.min():.2f} s a sweep")
     print(f"driver: {own[0] / 1e6:.1f} MB allocated at most")
     if name:
-        about = {"backend": backend, "shape": list(result.factors.shape), "rank": result.factors.rank, "dtype": dtype}
         save(
             name,
-            **about,
+            backend=backend,
+            shape=list(result.factors.shape),
+            rank=None if search else rank,
+            dtype=dtype,
             seconds=round(total, 2),
             first_sweep_seconds=round(ends[0] - began, 2),
             sweep_seconds=round(float(later.min()), 3),
