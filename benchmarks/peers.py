@@ -62,6 +62,7 @@ LARGE = {
     "cmfrec": grid(k=[8, 10], lambda_=[4.0, 6.0, 10.0], use_cg=[False], niter=[10, 15], biases=[True]),
     "libmf": grid(k=[8, 16, 32], lam=[0.03, 0.05], eta=[0.1], nr_iters=[10, 15, 25]),
     "lenskit": grid(features=[8, 10], epochs=[10, 15], regularization=[0.07, 0.1]),
+    "lorank-bpmf": grid(method=["bpmf"], rank=[8, 10], biases=[True], max_iter=[15, 20, 30], dtype=["float32"]),
 }
 
 
