@@ -27,7 +27,8 @@ def errors(records, titles):
         if done:
             seconds, cpu = (np.mean([one[what] for one in done]) for what in ("seconds", "cpu"))
             error = spread([one["error"] for one in done], 4)
-            lines.append(f"| {title} | {error} | {len(done)} | {seconds:.2g} | {cpu:.2g} |")
+            times = " | ".join(f"{time:.2g}" if time < 10 else f"{time:.0f}" for time in (seconds, cpu))
+            lines.append(f"| {title} | {error} | {len(done)} | {times} |")
         elif found:
             lines.append(f"| {title} | did not run: {found[0]['failed']} | | | |")
     return "\n".join(lines) if len(lines) > 2 else "Not measured yet."

@@ -1,7 +1,7 @@
 """A Ray cluster of three nodes on one machine, each in a network namespace behind a link of 1 Gbit/s: the bytes on each
 link beside the prediction, and a node that goes down in the middle of a sweep.
 
-sudo python benchmarks/nodes.py [--entries 2000000] [--sweeps 6] [--rate 1gbit] [--lose]
+sudo python benchmarks/nodes.py [--entries 2000000] [--sweeps 6] [--rate 1gbit] [--lose] [--save]
 
 Needs root, iproute2 and Ray. The nodes are joined by a bridge in a fourth namespace; nothing of it is connected to the
 machine's own network, and at the end, whatever it is, the processes and namespaces are removed. Each node has its own
@@ -9,7 +9,7 @@ folder for Ray; other files are shared, as the work folder of a fit must be. The
 
 Prints lines of JSON. "bytes": what each node received and sent over its link in a sweep, and what the factors' sizes
 predict (docs/explanation/distributed.md); Ray may have a node that has a factor already pass it on to another. "same":
-whether the bits are those of a fit out of core in one process. The last whole sweep goes to
+whether the bits are those of a fit out of core in one process. With --save the last whole sweep goes to
 docs/benchmarks/distributed.json.
 """
 
@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=20)
     parser.add_argument("--sweeps", type=int, default=6)
     parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--save", action="store_true", help="into docs/benchmarks/distributed.json")
     parser.add_argument("--lose", action="store_true", help="a node goes down in the middle of the third sweep")
     parser.add_argument("--private", action="store_true", help="a work folder that only the first node sees: refused")
     given = parser.parse_args()
@@ -263,7 +264,7 @@ def main() -> None:
                 print(json.dumps({"lost": victim}), flush=True)
         if driver.wait(60):
             raise SystemExit("The driver failed.")
-    for node, (seen, expected) in enumerate(measured if not given.lose else ()):
+    for node, (seen, expected) in enumerate(measured if given.save else ()):
         figures = {"received": seen[0], "expected_received": expected[0], "sent": seen[1], "expected_sent": expected[1]}
         in_mb = {f"{name}_mb": round(value / 1e6, 2) for name, value in figures.items()}
         save(f"bytes of node {node + 1}", shape=list(shape), entries=given.entries, rank=given.rank, **in_mb)

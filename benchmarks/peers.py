@@ -6,7 +6,7 @@
 Quality first, then time at that quality: every library gets a small sweep on the validation part, which goes on beyond
 its ends as long as the best setting lies there and gains by it, and is measured at the fastest of its settings within
 0.3% of its best validation error. The sweeps are saved in docs/benchmarks/peers_tuning.json. Prints and saves error on
-the test part, seconds on 1 and 2 threads (fastest round), CPU seconds, memory above the data, and the ratio to lorank,
+the test part, seconds on 1 and 2 threads (fastest round), CPU seconds, and the ratio to lorank,
 into docs/benchmarks/peers.{md,json,png}. MovieLens-1M is left out without LORANK_DATA or ../shared/data.
 """
 
@@ -221,7 +221,6 @@ def measure(bench, name, rounds, tuned, path):
         row |= {f"seconds_{t}": min(a["seconds"] for a in answers[library][t]) for t in (1, 2)}
         row["cpu"] = min(a["cpu"] for a in one)
         row["cpu_2"] = min(a["cpu"] for a in two)
-        row["megabytes"] = max(a["megabytes"] for a in one)
         rows.append(row)
     mine = next((row for row in rows if row["library"] == "lorank" and "error" in row), None)
     for row in rows:
@@ -232,18 +231,18 @@ def measure(bench, name, rounds, tuned, path):
 
 def table(rows):
     lines = [
-        "| data | library | error | s, 1 thread | s, 2 threads | CPU s | MB | / lorank: 1, 2 threads, CPU | setting |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| data | library | error | s, 1 thread | s, 2 threads | CPU s | / lorank: 1, 2 threads, CPU | setting |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         if "failed" in row:
-            lines.append(f"| {row['data']} | {row['library']} | did not run: {row['failed']} | | | | | | |")
+            lines.append(f"| {row['data']} | {row['library']} | did not run: {row['failed']} | | | | | |")
             continue
         setting = ", ".join(f"{key}={value}" for key, value in row["setting"].items())
         lines.append(
             f"| {row['data']} | {row['library']}{' (Bayesian)' if row['library'] in BAYESIAN else ''} "
             f"| {row['error']:.4f} | {row['seconds_1']:.3f} | {row['seconds_2']:.3f} | {row['cpu']:.3f} "
-            f"| {row['megabytes']:.0f} | {row['ratio_seconds_1']:.1f}, {row['ratio_seconds_2']:.1f}, "
+            f"| {row['ratio_seconds_1']:.1f}, {row['ratio_seconds_2']:.1f}, "
             f"{row['ratio_cpu']:.1f} | {setting} |"
         )
     return "\n".join(lines)
@@ -266,7 +265,14 @@ def draw(rows, path):
                 colour = f"C{libraries.index(row['library'])}"
                 marker = "*" if row["library"].startswith("lorank") else "o"
                 axis.plot(row["cpu"], row["error"], marker, color=colour, markersize=13 if marker == "*" else 8)
-                axis.annotate(row["library"], (row["cpu"], row["error"]), xytext=(5, 6), textcoords="offset points")
+                axis.annotate(
+                    row["library"],
+                    (row["cpu"], row["error"]),
+                    (0, 9),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                )
         axis.set(xscale="log", title=name, xlabel="CPU seconds, 1 thread", ylabel="test error")
         axis.margins(0.25)
         axis.grid(alpha=0.3)

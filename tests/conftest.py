@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lorank.datasets import synthetic
+from lorank.registry import CATALOGUE
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +31,12 @@ def table():
     rng = np.random.default_rng(0)
     whole = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 20))
     return np.where(rng.random(whole.shape) < 0.3, np.nan, whole), whole
+
+
+@pytest.fixture
+def registry():
+    """The registry as it was, after the test."""
+    before = dict(CATALOGUE)
+    yield CATALOGUE
+    CATALOGUE.clear()
+    CATALOGUE.update(before)

@@ -122,6 +122,9 @@ def test_importing_and_fitting_loads_nothing_heavy():
     code = (
         "import sys, lorank, numpy as np\n"
         "assert not {'numba', 'sklearn', 'scipy'} & set(sys.modules), 'import lorank is not lazy'\n"
+        # A second of each worker's start, and of commands that only read a model.
+        "import lorank.models, lorank.distributed.prepare, lorank.distributed.exporting, lorank.distributed.sampling\n"
+        "assert 'sklearn' not in sys.modules, 'a model or a worker needs scikit-learn'\n"
         "import sklearn.utils\n"  # which loads pandas by itself where it is installed
         "before = set(sys.modules)\n"
         "lorank.MatrixCompletion(rank=1, lam=0.1).fit(np.array([[1., np.nan], [2., 3.]]))\n"

@@ -34,7 +34,7 @@ def lorank_command(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
-def test_page_runs(page, lorank_command, capsys):
+def test_page_runs(page, lorank_command, registry, capsys):
     names, printed = {"__name__": "page"}, ""
     for kind, code in blocks(page):
         if kind == "python":

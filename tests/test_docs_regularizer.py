@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lorank.registry import CATALOGUE, find
+from lorank.registry import find
 
 PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "add_a_regularizer.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -52,15 +52,6 @@ def test_what_is_added_is_right(example):
     root = np.sqrt(sigma)
     value = regularizer.value((U * root).T @ (U * root), (V * root).T @ (V * root))
     assert value == pytest.approx(regularizer.spectral().value(sigma))
-
-
-@pytest.fixture
-def registry():
-    """The registry as it was, after the test."""
-    before = dict(CATALOGUE)
-    yield CATALOGUE
-    CATALOGUE.clear()
-    CATALOGUE.update(before)
 
 
 def test_the_whole_page_runs_in_order(registry, capsys):

@@ -20,10 +20,8 @@ from lorank.experiments.published import PUBLISHED
 ROOT = Path(__file__).parents[1]
 # What the measurements themselves wrote is not looked at.
 WRITTEN = ("benchmarks", "results")
-# To be measured again, into files.
-OPEN = ("distributed.md",)
 DOCS = sorted(path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md"))
-PAGES = ["README.md", *(str(path) for path in DOCS if path.parts[1] not in WRITTEN and path.name not in OPEN)]
+PAGES = ["README.md", *(str(path) for path in DOCS if path.parts[1] not in WRITTEN)]
 NUMBER = re.compile(
     r"(?<![\w.])(?<!Python )(\d+\.\d+|\d[\d,]*)(?: ?(%|times|s|ms|MB|GB|seconds)(?![a-z]))?(?![\w.]*\d)"
 )

@@ -68,15 +68,6 @@ class Weighted(FactoredNuclear):
         return self.left * first, second
 
 
-@pytest.fixture
-def registry():
-    """The registry as it was, after the test."""
-    before = dict(CATALOGUE)
-    yield CATALOGUE
-    CATALOGUE.clear()
-    CATALOGUE.update(before)
-
-
 def test_the_table_has_a_row_for_each_method():
     table = lorank.methods()
     assert table["name"] == list(CATALOGUE)

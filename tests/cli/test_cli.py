@@ -289,6 +289,8 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(fails):
     Path("folder").mkdir()
     assert "folder is a folder" in fails("fit", "a.csv", "-o", "folder")
     assert "There is no folder nowhere to put c in" in fails("fit", "a.csv", "--checkpoint", "nowhere/c")
+    Path("link.lorank").symlink_to(Path("nowhere/m.lorank").absolute())
+    assert "nowhere to put link.lorank in; make it first." in fails("fit", "a.csv", "-o", "link.lorank")
 
 
 def test_a_full_disk_leaves_the_old_model(run, model):

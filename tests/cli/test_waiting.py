@@ -37,7 +37,7 @@ FIT = ["--rank", "8", "--lam", "0.01", "--theta", "1", "--biases", "no", "--tol"
     ids=["fit", "trial", "settled"],
 )
 def test_ctrl_c_saves_a_checkpoint_and_the_same_command_goes_on(run, place, words):
-    run("sample", "ratings.csv", "--users", 300, "--films", 200, "--ratings", 10_000)
+    run("sample", "ratings.csv", "--users", 150, "--films", 100, "--ratings", 4_000)
     words = ["fit", "ratings.csv", *words]
     assert run(*words, "-o", "whole.lorank")[0] == 0
     code = INTERRUPTED.format(**place)

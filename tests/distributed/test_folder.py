@@ -8,7 +8,7 @@ import pytest
 import lorank
 from lorank import Observations, registry
 from lorank.datasets import synthetic
-from lorank.distributed import fit, folder_fit, ids, numbering, parts, prepare
+from lorank.distributed import fit, folder_backend, folder_steps, ids, numbering, parts, prepare
 from lorank.distributed.engines import LocalEngine
 from lorank.distributed.prepare import drawn
 from lorank.distributed.row_sample import row_sample
@@ -34,6 +34,12 @@ def write(folder: Path, users, items, ratings, files: int = 3, more=None) -> Pat
         table = pa.table({name: column[part] for name, column in columns.items()})
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=300, write_page_checksum=True)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def few_parts(monkeypatch):
+    """As many as show that there are several; each costs as much as its entries would if they were thousands."""
+    monkeypatch.setattr(parts, "PARTS", 5)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +70,7 @@ def local_fit(entries, *, biases, lam=1.0, validation=0.0, seed=0):
 
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("validation", [0.0, 0.2])
-def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PARTS", 5)
+def test_out_of_core_equals_in_memory(folder, entries, biases, validation, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     model = fit(
@@ -127,9 +132,9 @@ def test_a_path_of_weights_keeps_the_best(folder):
 
 def test_what_is_not_given_is_chosen_on_a_sample_and_then_on_all(folder, entries, monkeypatch, tmp_path):
     """Of 120 rows about a half is enough to tell that the rank is 2; all of them tell the weight."""
-    monkeypatch.setattr(parts, "PARTS", 4)
-    monkeypatch.setattr(folder_fit, "SAMPLE", entries[0].size // 2)
-    model = fit(folder, **NAMES, method="nnfn", backend="out-of-core")
+    monkeypatch.setattr(folder_steps, "SAMPLE", entries[0].size // 2)
+    params = {**NAMES, "validation": 0.1, "backend": "out-of-core"}
+    model = fit(folder, **params, method="nnfn")
     trials = Trials.from_rows(model.trials)
     assert model.setting.rank == 2
     assert trials.chosen.candidate == "NNFN, all rows"
@@ -139,7 +144,7 @@ def test_what_is_not_given_is_chosen_on_a_sample_and_then_on_all(folder, entries
     assert model.setting.theta in {trial.theta for trial in sampled}
     assert trials.chosen.error == min(model.result.history.validation)
     # As good as the best of a grid of weights at the rank that is true.
-    by_hand = fit(folder, **NAMES, rank=2, lam=[1.0, 0.3, 0.1, 0.03], backend="out-of-core")
+    by_hand = fit(folder, **params, rank=2, lam=[1.0, 0.3, 0.1, 0.03])
     assert trials.chosen.error < 1.02 * min(by_hand.result.history.validation)
 
     def interrupt(done, expected):
@@ -147,12 +152,38 @@ def test_what_is_not_given_is_chosen_on_a_sample_and_then_on_all(folder, entries
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(folder, **NAMES, method="nnfn", backend="out-of-core", checkpoint=tmp_path / "c", on_trial=interrupt)
+        fit(folder, **params, method="nnfn", checkpoint=tmp_path / "c", on_trial=interrupt)
     assert [path.name for path in tmp_path.glob("c*")] == ["c.sample"]
-    again = fit(folder, **NAMES, method="nnfn", backend="out-of-core", workers=3, checkpoint=tmp_path / "c")
+    again = fit(folder, **params, method="nnfn", workers=3, checkpoint=tmp_path / "c")
     assert not list(tmp_path.glob("c*"))
     np.testing.assert_array_equal(again.result.factors.left, model.result.factors.left)
     assert [trial.error for trial in Trials.from_rows(again.trials)] == [trial.error for trial in trials]
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_what_was_held_out_to_choose_by_is_fitted_in_the_end(folder, entries, biases, tmp_path):
+    """The last fit is the minimum on all entries, with the ridges of all of them; intervals come from before."""
+    chosen = {"rank": 2, "theta": 0.5, "biases": biases, "tol": 1e-11}
+    params = {**NAMES, **chosen, "lam": [20.0, 10.0], "backend": "out-of-core"}
+    model = fit(folder, **params, output=tmp_path / "model")
+    observations = Observations.from_ids(*entries)
+    assert model.entries == observations.nnz
+    assert len(model.trials) == 2
+    setting = Setting(model.setting.lam, 2, 0.5, biases)
+    regularizer = FactoredNNFN(lam=setting.lam, theta=0.5)
+    setting = with_ridges(setting, observations, SQUARED, regularizer.spectral().threshold(1.0))
+    problem = Problem(observations, regularizer, 2, setting.bias_ridges)
+    local = solve(Alternating(), problem, stopping=Stopping(1e-11, 500), seed=0)
+    np.testing.assert_allclose(model.loaded().factors.dense(), local.factors.dense(), atol=1e-4)
+    # Those that were held out are fitted better than before, by about as much as the others.
+    held = drawn(observations.rows, observations.cols, 0.1, 0)
+    before = fit(folder, **params, validation=0.1, output=tmp_path / "before")
+    at = (observations.row_ids.values[observations.rows[held]], observations.col_ids.values[observations.cols[held]])
+    errors = [np.sqrt(np.mean((one.predict(*at) - observations.values[held]) ** 2)) for one in (model, before)]
+    assert errors[0] < errors[1] == pytest.approx(before.held_out_error()[1], rel=1e-9)
+    for name in ("row_scale", "col_scale", "ratios"):
+        scales = [np.asarray(getattr(one.calibration, name)) for one in (model, before)]
+        np.testing.assert_array_equal(*scales)
 
 
 @pytest.mark.parametrize("method", ["nnfn", "bpmf"])
@@ -220,10 +251,12 @@ def test_killed_and_resumed_ends_the_same(folder, tmp_path):
     assert not list(tmp_path.glob("c*"))
 
 
-@pytest.mark.parametrize(("lam", "every"), [([8.0, 4.0, 2.0, 1.0], 7), ("auto", 19)])
-def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, monkeypatch, lam, every):
-    monkeypatch.setattr(parts, "PARTS", 4)
-    params = {**NAMES, "rank": 3, "lam": lam, "biases": False, "theta": 1.0, "validation": 0.2, "tol": 1e-6}
+@pytest.mark.parametrize(
+    ("lam", "validation", "every"), [([8.0, 4.0, 2.0, 1.0], 0.2, 7), ([4.0, 1.0], None, 7), ("auto", None, 19)]
+)
+def test_a_path_that_is_cut_off_goes_on_where_it_was(folder, tmp_path, lam, validation, every):
+    """Also in the last fit, of all entries, where a tenth was held out only to choose by."""
+    params = {**NAMES, "rank": 3, "lam": lam, "biases": False, "theta": 1.0, "validation": validation, "tol": 1e-6}
     params["backend"] = "out-of-core"
     sweeps = []
     whole = fit(folder, **params, callbacks=[lambda progress: sweeps.append(progress.iteration)])
@@ -330,7 +363,7 @@ def test_damage_is_named_where_the_source_is_not_what_it_was(folder, tmp_path, c
 
 @pytest.mark.parametrize("damage", ["cut", "position", "gone"])
 def test_a_damaged_batch_is_named(folder, damage, monkeypatch):
-    real = folder_fit._in_turn
+    real = folder_backend._in_turn
 
     def damaging(function, jobs):
         if function.__name__ == "assemble":
@@ -344,7 +377,7 @@ def test_a_damaged_batch_is_named(folder, damage, monkeypatch):
                 path.write_bytes(content[:-12] + b"\xff" * 4 + content[-8:])
         return real(function, jobs)
 
-    monkeypatch.setattr(folder_fit, "_in_turn", damaging)
+    monkeypatch.setattr(folder_backend, "_in_turn", damaging)
     with pytest.raises(InputError, match=r"spilled batch .* is (damaged|gone)"):
         fit(folder, **NAMES, backend="out-of-core", rank=2)
 
@@ -369,7 +402,7 @@ def test_ids_are_counted_and_looked_up(tmp_path):
         table = tally.table()
         assert dict(zip(table["id"].to_pylist(), table["count"].to_pylist())) == counts, kind
         ids.write_table(table, ids.id_file(tmp_path, "rows", 0))
-        made = numbering.number_ids(tmp_path, "rows", [ids.id_file(tmp_path, "rows", 0)], folder_fit._in_turn)
+        made = numbering.number_ids(tmp_path, "rows", [ids.id_file(tmp_path, "rows", 0)], folder_backend._in_turn)
         assert [made.id_of(number) for number in range(made.lines)] == sorted(counts)
         cuts = np.array([0, 3, len(counts)])
         where = ids.Positions(ids.id_file(tmp_path, "rows", 0), cuts)
@@ -383,13 +416,13 @@ def test_ids_are_counted_and_looked_up(tmp_path):
 
 
 def test_a_file_that_changes_between_the_passes_is_named(folder, entries, monkeypatch):
-    real = folder_fit._in_turn
+    real = folder_backend._in_turn
 
     def changing(function, jobs):
         if function.__name__ == "spill":
             write(folder, entries[0] + 1, *entries[1:])
         return real(function, jobs)
 
-    monkeypatch.setattr(folder_fit, "_in_turn", changing)
+    monkeypatch.setattr(folder_backend, "_in_turn", changing)
     with pytest.raises(InputError, match=r"0\.parquet was changed while it was read"):
         fit(folder, **NAMES, backend="out-of-core", rank=2)

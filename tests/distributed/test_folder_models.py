@@ -5,7 +5,7 @@ import pytest
 
 import lorank
 from lorank.datasets import synthetic
-from lorank.distributed import fit
+from lorank.distributed import fit, parts
 from lorank.distributed.prepare import drawn
 from lorank.errors import InputError
 from lorank.models import recommending, shards
@@ -22,7 +22,10 @@ PARAMS = {"row": "user", "col": "item", "value": "rating", "rank": 2, "lam": 1.0
 def entries():
     data = synthetic(m=120, n=90, rank=2, seed=4).train
     users = np.array([f"é{i:x}" for i in range(120)])[data.rows]
-    return users, 7 * data.cols.astype(np.int64) + 3, data.values
+    # Offsets, whose variances would take hundreds of rounds to vanish.
+    rng = np.random.default_rng(0)
+    offsets = rng.normal(size=120)[data.rows] + rng.normal(size=90)[data.cols]
+    return users, 7 * data.cols.astype(np.int64) + 3, data.values + offsets
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,12 @@ def folder(entries, tmp_path_factory):
         table = pa.table({"user": users[part], "item": items[part], "rating": ratings[part]})
         pq.write_table(table, made / f"{number}.parquet")
     return made
+
+
+@pytest.fixture(autouse=True)
+def few_parts(monkeypatch):
+    """As many as show that there are several; each costs as much as its entries would if they were thousands."""
+    monkeypatch.setattr(parts, "PARTS", 5)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Tables whose columns are of every kind: what comes back, and how good it is."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from lorank.estimators.filling import Calibration
 from lorank.losses import Huber, Logistic, Multinomial, Ordinal, Poisson, Squared
 
 CLASSES = ("ok", "grade", "colour")
+# Whole numbers that may be missing; float32 stays as it is.
+TYPES = {pa.int8(): pd.Int8Dtype()}
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +257,7 @@ def test_bounds_hold():
         ([0.0, 2.0], ("bounded", 0, 1), "beyond 0 to 1"),
         ([0.0, 2.0], ("bounded", 1, 0), "low < high"),
         (["a", "b"], "real", "holds no numbers"),
-        ([f"name {i}" for i in range(60)], None, "look like names"),
+        (["a", "b"], ("ordinal", "a", "c"), "has the level 'b', which is not among those"),
     ],
 )
 def test_wrong_kinds_are_refused(cells, kind, message):
@@ -269,6 +272,54 @@ def test_kinds_of_no_column_and_ids():
     with pytest.warns(UserWarning, match="look like ids: 'id'"):
         Layout.of(frame)
     assert Layout.of(frame, {"id": "id"}).used == [1]
+
+
+def test_text_that_looks_like_names_stays_and_is_pointed_out():
+    names = [f"p{i}" for i in range(30)]
+    frame = pd.DataFrame({"x": np.arange(30) % 7 + 0.5, "name": names, "town": ["a", "b", "c"] * 10})
+    frame.loc[3, ["x", "name", "town"]] = None
+    with pytest.warns(UserWarning, match=r"looks like names, and stays as it is: 'name'\."):
+        filled = lorank.complete(frame)
+    assert filled["name"].isna().sum() == 1
+    assert not filled[["x", "town"]].isna().any().any()
+    many = [f"t{i % 51}" for i in range(200)]
+    assert describe("t", many).kind == "id"
+    assert describe("t", many, "categorical").kind == "categorical"
+    # Categories that a type lists are classes, whatever they are; and two different texts are too few to say.
+    assert describe("t", names, levels=names).kind == "categorical"
+    assert describe("t", ["yes", "no"]).kind == "binary"
+
+
+def test_narrow_types_decimals_and_columns_of_nothing():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(40) < 0.2, np.nan, rng.standard_normal(40))
+    there = [None if value != value else value for value in x.tolist()]
+    columns = {
+        "f": pa.array(there, pa.float32()),
+        "d": pa.array([None if v is None else Decimal(f"{v:.2f}") for v in reversed(there)], pa.decimal128(8, 2)),
+        "i": pa.array([None if v is None else int(3 * v) for v in there], pa.int8()),
+        "n": pa.nulls(40),
+    }
+    table = pa.table(columns)
+    for frame in (table, pl.from_arrow(table), table.select(["f", "i"]).to_pandas(types_mapper=TYPES.get)):
+        filled = lorank.complete(frame, trees=False, scale="standard", max_iter=10)
+        if isinstance(filled, pd.DataFrame):
+            assert (filled.dtypes == frame.dtypes).all()
+            assert not filled.isna().any().any()
+        else:
+            assert filled.schema == frame.schema
+            missing = [
+                column.null_count() if isinstance(frame, pl.DataFrame) else column.null_count
+                for column in (filled["f"], filled["d"], filled["i"], filled["n"])
+            ]
+            assert missing == [0, 0, 0, 40]
+
+
+def test_levels_are_given_in_their_order():
+    column = describe("risk", ["low", "high", None, "middle", "low"], ("ordinal", "low", "middle", "high", "highest"))
+    assert column.kind == "ordinal"
+    assert column.levels.tolist() == ["low", "middle", "high"]
+    np.testing.assert_array_equal(column.numbers(["low", "high", None]), [0.0, 2.0, np.nan])
 
 
 def test_scores_are_normal_quantiles_and_come_back():

@@ -213,3 +213,12 @@ def test_ids_that_differ_only_at_their_end_or_are_very_long():
     assert ids.find(names).tolist() == [0, 1, 2, 3]
     many = [str(i) for i in range(20_000)] + ["x" * 100_000]
     assert Observations.from_ids(many, [0] * 20_001, np.arange(20_001.0)).row_ids.values.nbytes < 1e6
+
+
+@pytest.mark.parametrize("ids", [np.array([1, 2, 1001], "M8[ns]"), np.array([0, 2**62], "M8[s]")])
+def test_times_that_would_become_one_id_are_refused(ids):
+    """Times are known by their microsecond, and so 1 ns and 2 ns were one."""
+    with pytest.raises(InputError, match="finer than a microsecond or out of range"):
+        Observations.from_ids(ids, np.arange(ids.size), np.ones(ids.size))
+    whole = np.array([1000, 2000, "NaT"], "M8[ns]")
+    assert Identifiers(whole[:2]).find(whole).tolist() == [0, 1, -1]

@@ -171,6 +171,19 @@ def test_clicks_need_no_values(tmp_path):
         assert ask(client, "predict", rows=[0, 30], cols=[1, 1])["predictions"][1]["value"] == 0
 
 
+@pytest.mark.parametrize("shards", [False, True])
+def test_a_null_character_at_the_end_is_part_of_an_id(model, tmp_path, shards):
+    """numpy's text drops it: whoever asked for "u1\\0" was answered for "u1"."""
+    model.save(tmp_path / "model", shards=shards)
+    with TestClient(application(Service(str(tmp_path / "model"), hosts=("testserver",)))) as client:
+        for rows in (["u1\0"], ["u1\0", 7]):
+            answer = client.post("/v1/recommend", json={"rows": rows})
+            assert answer.status_code == 400
+            assert "Unknown row" in answer.json()["error"]
+        (line,) = ask(client, "predict", rows=["u1\0"], cols=[100])["predictions"]
+        assert (line["row"], line["unknown"]) == ("u1\0", ["row"])
+
+
 def test_shards_are_served_too(model, tmp_path):
     model.save(tmp_path / "shards", shards=True)
     with TestClient(application(Service(str(tmp_path / "shards"), hosts=("testserver",)))) as client:
@@ -230,7 +243,7 @@ def test_no_address_leads_to_another_host(client):
 
 
 @pytest.fixture
-def listening(path):
+def server(path):
     """A server with its own protocol, in a thread; its limits are short."""
     uvicorn = pytest.importorskip("uvicorn")
     from lorank.serving import patience
@@ -247,9 +260,15 @@ def listening(path):
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
-        yield port
+        yield server
         server.should_exit = True
         thread.join()
+
+
+@pytest.fixture
+def listening(server):
+    """Its port."""
+    return server.config.port
 
 
 def _all_of(port, *parts):
@@ -276,6 +295,21 @@ def test_clients_that_never_end_are_left(listening):
     assert _all_of(listening, head + b"X: " + b"a" * 100_000) == b""
     assert _all_of(listening, post + b"{").startswith(b"HTTP/1.1 408")
     assert _all_of(listening, head + b"Connection: close\r\n", b"\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_does_not_take_its_answer_is_left(server, listening):
+    """Answers that nobody reads stayed in memory for as long as the client liked."""
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", listening))
+        connection.sendall(200 * b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")  # pages of some 75 kB each
+        end = time.monotonic() + 20
+        while not server.server_state.connections or server.server_state.total_requests < 2:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        while server.server_state.connections:
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
 
 def test_a_wrong_method_is_told_the_right_one_and_null_is_no_number(client):

@@ -126,3 +126,10 @@ def test_a_table_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch)
     for read in (parquet.read_wide, read_side_table):
         with pytest.raises(MemoryError, match="are free"):
             read(path)
+
+
+@pytest.mark.parametrize(("ids", "unit"), [([1, 2], "ns"), ([0, 2**62], "ms")])
+def test_times_that_would_become_one_id_are_refused(tmp_path, ids, unit):
+    path = put(tmp_path, pa.array(ids, pa.timestamp(unit)), [0, 1], [1.0, 2.0])
+    with pytest.raises(InputError, match=r"'row' of .*finer than a microsecond or out of range"):
+        list(parquet.batches(path, "row", "col", "value"))

@@ -141,7 +141,7 @@ def test_wide_tables_keep_what_was_there(folder, matrix, end, delimiter):
     table = WideTable.read(folder / "w.csv", "name", delimiter, header=True)
     assert Observations.from_dense(table.values).nnz == len(cells)
     assert {(i, j): table.values[i, j] for i, j in cells} == cells
-    filled = table.filled(np.full((m, n), 7.0), str).decode().split(end)
+    filled = table.filled(dict.fromkeys(table.names, [7.0] * m), str).decode().split(end)
     for i, line in enumerate(filled[1 : m + 1]):
         assert line.split(delimiter) == [body[i][0], *(field or "7.0" for field in body[i][1:])]
 

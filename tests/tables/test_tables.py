@@ -235,10 +235,27 @@ def test_wide_tables_are_kept_byte_for_byte(tmp_path):
     assert table.col_ids.tolist() == ["a,1", "b"]
     assert table.text_columns == ["note"]
     np.testing.assert_array_equal(table.values, [[1.5, np.nan], [np.nan, 2.0], [3.0, np.nan]])
-    filled = table.filled(np.full((3, 2), 9.0), lambda number: f"{number:g}")
-    assert filled == WIDE.replace(b"1.50,,", b"1.50,9,").replace(b'""",,', b'""",9,').replace(b"NaN", b"9")
+    typed = table.typed().to_pydict()
+    assert typed["b"] == [None, 2.0, None]
+    assert typed["note"] == ["good", None, "bad"]
+    columns = typed | {"a,1": [9.0] * 3, "b": [9.0] * 3, "note": ["good"] * 3}
+    filled = table.filled(columns, lambda number: f"{number:g}")
+    expected = WIDE.replace(b"1.50,,", b"1.50,9,").replace(b'""",,', b'""",9,').replace(b"NaN", b"9")
+    assert filled == expected.replace(b"2.0e0,\r", b"2.0e0,good\r")
     nothing = WideTable.read(path)
-    assert nothing.filled(nothing.values, lambda number: "NaN").count(b"NaN") == 3
+    assert nothing.filled(typed, str) == WIDE
+
+
+def test_classes_are_spelled_as_in_the_file_and_whole_numbers_stay_whole(tmp_path):
+    text = 'n;n;town\n1; 2.0 ;"a; b"\n-7;;\n;1e3; x \n+3;4;x\n'
+    table = WideTable.read(put(tmp_path, "a.csv", text), delimiter=";")
+    typed = table.typed()
+    assert typed.column_names == ["n", "n (2)", "town"]
+    assert [str(field.type) for field in typed.schema] == ["int64", "double", "large_string"]
+    assert typed["n"].to_pylist() == [1, -7, None, 3]
+    columns = {"n": [0, 0, 1234567890, 0], "n (2)": [0.0, 1 / 3, 0.0, 0.0], "town": ["", "a; b", "", ""]}
+    filled = table.filled(columns, lambda number: f"{number:.2g}").decode()
+    assert filled == 'n;n;town\n1; 2.0 ;"a; b"\n-7;0.33;"a; b"\n1234567890;1e3; x \n+3;4;x\n'
 
 
 def test_wide_tables_tell_what_is_wrong(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,13 @@ def complete(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, in the same format.")],
     row: Annotated[str | None, typer.Option("--row", help="Column that holds the row ids, and no data.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What a column holds, such as income=positive, share=bounded:0:1, risk=ordinal:low:middle:high, "
+            "town=categorical or number=id; may be given several times."
+        ),
+    ] = None,
     method: Annotated[
         str, typer.Option(help="Name of the method; auto is the sampler, or nnfn where --lam or --theta are given.")
     ] = "auto",
@@ -82,9 +90,10 @@ def complete(
 ) -> None:
     """Fill the missing cells of a table.
 
-    All other cells, and columns of text, stay as they are, byte for byte. Columns of numbers are brought to one scale,
-    a low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it; this is
-    `lorank.LowRankImputer`, which chooses everything on cells that are held out.
+    All other cells stay as they are, byte for byte. Columns of numbers and of classes are brought to one scale, a
+    low-rank matrix is fitted to the observed cells, and the missing cells are predicted from it; this is
+    `lorank.LowRankImputer`, which chooses everything on cells that are held out. Whole numbers stay whole. Text with
+    more than 50 different values, or with none of them twice, looks like names and stays as it is.
 
     A NetCDF file holds time series at locations with latitude and longitude: a location without any measurement is
     predicted from those around it, and the estimated error of each value is written as another variable. Or it holds a
@@ -124,10 +133,12 @@ def complete(
     if draws is not None and method == "auto" and not given:
         params["method"] = "bpmf"
     if kind_of(table) in SUFFIXES:
-        filled, cells = _fill_parquet(table, output, row, draws, params)
+        filled, cells = _fill_parquet(table, output, row, kinds_of(kind), draws, params)
     else:
         habits = habits_of(encoding, decimal, na, comment)
-        filled, cells = _fill_text(table, output, row, delimiter, header, habits, sheet, digits, draws, params)
+        filled, cells = _fill_text(
+            table, output, row, kinds_of(kind), delimiter, header, habits, sheet, digits, draws, params
+        )
     answer({"table": str(output), "cells": cells, "filled": filled, **({"draws": draws} if draws else {})}, as_json)
 
 
@@ -142,6 +153,7 @@ def _fill_text(
     path: Path,
     output: Path,
     labels: str | None,
+    kinds: dict[str, Any],
     delimiter: str | None,
     header: bool | None,
     habits: Habits,
@@ -151,6 +163,9 @@ def _fill_text(
     params: dict[str, Any],
 ) -> tuple[int, int]:
     from lorank.files import kind_of, open_input, reading_once, write_bytes
+    from lorank.tables import write
+    from lorank.tables.names import position_of
+    from lorank.tables.parquet import SUFFIXES
     from lorank.tables.translation import EXCEL, JSON_LINES, translated
     from lorank.tables.wide import WideTable
 
@@ -163,38 +178,53 @@ def _fill_text(
         if plain != path and kind_of(path) not in (*EXCEL, *JSON_LINES):
             with open_input(path) as file:
                 table.restored(file.read().decode(habits.encoding))
-    if table.text_columns:
-        say(f"Columns of text stay as they are: {', '.join(table.text_columns)}.")
-    answers, filled = _impute(table.values, path, draws, params)
+    for name in kinds:
+        position_of(name, table.names, path)
+    if table.label is not None and (labels is not None or not table.file.columns[0]):
+        kinds = {table.names[table.label]: "id", **kinds}
+    answers, filled, cells = _impute(table.typed(), kinds, draws, params)
 
     def spell(number: float) -> str:
         return f"{number:.{digits}g}".replace(".", habits.decimal)
 
-    for values, where in zip(answers, _outputs(output, draws)):
-        write_bytes(where, table.filled(values, spell).decode().encode(habits.encoding))
-    return filled, table.values.size
+    for full, where in zip(answers, _outputs(output, draws)):
+        if where.suffix.lower() in SUFFIXES:
+            write(where, dict(zip(full.column_names, full.columns)))
+        else:
+            write_bytes(where, table.filled(full.to_pydict(), spell).decode().encode(habits.encoding))
+    return filled, cells
 
 
 def _fill_parquet(
-    path: Path, output: Path, labels: str | None, draws: int | None, params: dict[str, Any]
+    path: Path, output: Path, labels: str | None, kinds: dict[str, Any], draws: int | None, params: dict[str, Any]
 ) -> tuple[int, int]:
-    import numpy as np
-    import pyarrow as pa
-
     from lorank.tables import parquet, write
+    from lorank.tables.names import position_of, refuse_twice
 
     table = parquet.read_whole(path)
-    cells, names, _ = parquet.numeric_columns(table, path, labels)
-    answers, filled = _impute(cells, path, draws, params)
-    for values, where in zip(answers, _outputs(output, draws)):
-        written = table
-        for j, name in enumerate(names):
-            if np.isnan(cells[:, j]).any():
-                # What was there keeps its bits; whole numbers with missing cells become floats, which hold them.
-                column = np.where(np.isnan(cells[:, j]), values[:, j], cells[:, j])
-                written = written.set_column(written.column_names.index(name), name, pa.array(column))
-        write(where, dict(zip(written.column_names, written.columns)))
-    return filled, cells.size
+    refuse_twice(table.column_names, table.column_names, path)
+    for name in (*kinds, *([] if labels is None else [labels])):
+        position_of(name, table.column_names, path)
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a range is no column
+    ids = [name for name in (labels, *index) if isinstance(name, str) and name in table.column_names]
+    answers, filled, cells = _impute(table, dict.fromkeys(ids, "id") | kinds, draws, params)
+    for full, where in zip(answers, _outputs(output, draws)):
+        write(where, dict(zip(full.column_names, full.columns)))
+    return filled, cells
+
+
+def kinds_of(assignments: list[str] | None) -> dict[str, Any]:
+    """What --kind says of columns: income=positive, share=bounded:0:1, risk=ordinal:low:middle:high."""
+    kinds: dict[str, Any] = {}
+    for text in assignments or ():
+        name, equals, what = text.rpartition("=")
+        kind, *more = what.split(":")
+        if not (name and equals and kind):
+            raise typer.BadParameter(f"give a column and its kind, such as income=positive, not {text!r}.")
+        if kind == "bounded":
+            more = [number_or_auto(bound, "--kind", float) for bound in more]
+        kinds[name] = (kind, *more) if more else kind
+    return kinds
 
 
 def _outputs(output: Path, draws: int | None) -> list[Path]:
@@ -204,20 +234,30 @@ def _outputs(output: Path, draws: int | None) -> list[Path]:
     return [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, draws + 1)]
 
 
-def _impute(values: Any, path: Path, draws: int | None, params: dict[str, Any]) -> tuple[list[Any], int]:
-    """Tables with their missing cells filled, one or one for each draw; and the number of these cells."""
+def _impute(table: Any, kinds: dict[str, Any], draws: int | None, params: dict[str, Any]) -> tuple[list[Any], int, int]:
+    """An Arrow table with its missing cells filled, or one for each draw; how many these cells are, and all."""
     import numpy as np
 
     from lorank.estimators import LowRankImputer
+    from lorank.estimators.columns import describe
 
-    if not values.size:
-        raise InputError(f"{path} has no column of numbers.")
-    missing = int(np.isnan(values).sum())
-    if not missing:
+    if not any(column.is_null(nan_is_null=True).true_count for column in _chunks(table)):
         say("No cell is missing; the table is copied as it is.")
-        return [values] * (draws or 1), 0
-    imputer = LowRankImputer(**params).fit(values)
-    return [imputer.transform(values)] if draws is None else imputer.draws(draws), missing
+        return [table] * (draws or 1), 0, table.num_rows * table.num_columns
+    first = table.column_names[0]
+    is_text = str(table.schema.types[0]) in ("string", "large_string")
+    # Names in the first column are those of the rows, as usual, and need no warning.
+    if first not in kinds and is_text and describe(first, table[first].to_pylist()).kind == "id":
+        kinds = {first: "id", **kinds}
+    imputer = LowRankImputer(kinds=kinds, **params).fit(table)
+    cells = imputer.layout_.cells(table)
+    answers = [imputer.complete()] if draws is None else imputer.draws(draws)
+    return answers, int(np.isnan(cells).sum()), cells.size
+
+
+def _chunks(table: Any) -> Iterator[Any]:
+    for column in table.columns:
+        yield from column.chunks
 
 
 def _fill_long(source: Path, target: Path, names: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:

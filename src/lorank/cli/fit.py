@@ -70,6 +70,9 @@ def fit(
             help="Model to write; of a folder of parquet files, a folder of shards unless it ends in .lorank.",
         ),
     ] = Path("model.lorank"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an older model that is a folder of shards; a file always is.")
+    ] = False,
     row: RowOption = None,
     col: ColOption = None,
     value: ValueOption = None,
@@ -173,7 +176,7 @@ def fit(
     check_writable(output, folder=runs.in_parts)
     check_writable(saved)
     if runs.in_parts:
-        runs.check_output(output)
+        runs.check_output(output, overwrite)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         if any(side is not None for side in (row_features, col_features, titles)):
@@ -258,15 +261,22 @@ def _facts(model: Model, output: Path) -> dict[str, Any]:
     }
 
 
+# What an error is called, by where it comes from.
+HELD_OUT = {"validation": "validation", "search": "held_out"}
+
+
 def _errors(model: Model) -> dict[str, float]:
     held_out = model.held_out_error()
     if model.setting.grades is not None and held_out is not None:
         say(f"Lists were the goal (--goal ranking). {model.remark_on_lists()}")
         return {f"held_out_{model.params['metric']}": 1 - held_out[1]}
-    errors = {"training_rmse": model.training_error}
-    if held_out is not None:
-        errors[{"validation": "validation_rmse", "search": "held_out_rmse"}[held_out[0]]] = held_out[1]
-    return errors
+    return {"training_rmse": model.training_error, **_held_out_error(model)}
+
+
+def _held_out_error(model: Model) -> dict[str, float]:
+    """By the name of what was held out: a validation set, or entries that a search held out and then fitted."""
+    held_out = model.held_out_error()
+    return {} if held_out is None else {f"{HELD_OUT[held_out[0]]}_rmse": held_out[1]}
 
 
 def _fit_folder(
@@ -325,9 +335,7 @@ def _fit_folder(
     if not keep_checkpoint:
         for path in states:
             remove_checkpoint(path)
-    errors = [error for error in model.result.history.validation if error == error]
-    held_out = {"validation_rmse": min(errors)} if errors else {}
-    answer({**_facts(model, output), **held_out, **tried(model, as_json)}, as_json)
+    answer({**_facts(model, output), **_held_out_error(model), **tried(model, as_json)}, as_json)
 
 
 def _for_folder(params: dict[str, Any]) -> dict[str, Any]:

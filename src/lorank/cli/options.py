@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lorank.errors import InputError
-from lorank.files import check_writable, is_folder
+from lorank.files import check_writable, is_folder, url_of
 
 if TYPE_CHECKING:
     from lorank.estimators import MatrixCompletion
@@ -209,13 +209,17 @@ class Backend:
 
         return open_ray(self.address)
 
-    def check_output(self, output: Path) -> None:
-        """Refuse a folder that is not an older model, before the fit."""
+    def check_output(self, output: Path, overwrite: bool) -> None:
+        """Refuse a folder that is not an older model, or is one that nobody has said may go, before the fit."""
         from lorank import distributed
         from lorank.models import shards
 
-        if output.suffix != distributed.ONE_FILE:
-            shards.check_target(output)
+        if output.suffix == distributed.ONE_FILE:
+            return
+        shards.check_target(output)
+        if shards.is_shards(output) and not overwrite:
+            where = url_of(output) or output
+            raise InputError(f"{where} holds a model already; choose another name, or replace it with --overwrite.")
 
     def options(self, threads: int | None) -> dict[str, Any]:
         """The same as arguments of `distributed.fit`."""

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "ONE_FILE": "folder_fit",
+    "ONE_FILE": "exporting",
     "backend": "ray_backend",
     "files_of": "path",
     "fit": "folder_fit",

@@ -50,7 +50,7 @@ def calibrate(problem: FolderProblem, factors: Factors, seed: int) -> Scales | N
     engine: Engine = problem.engine
     sides: Any = {ROWS: (factors.left, factors.right), COLS: (factors.right, factors.left)}
     mean = 2 * problem.loss(factors) / problem.total or 1.0
-    ridges = dict(zip((ROWS, COLS), problem.offsets().ridges))
+    ridges = dict(zip((ROWS, COLS), problem.offset_variances.ridges))
     about: dict[str, FactorShards] = {}
     for side, (own, other) in sides.items():
         about[side] = engine.factor(side, len(own), 0, float, 3)

@@ -1,10 +1,14 @@
-"""The model in shards, written by the owners of the parts: each part's factor, ids and entries are files of its own."""
+"""Where the model of a folder ends up: in memory, in one file, or in shards that the owners of the parts write.
+
+In shards each part's factor, ids and entries are files of its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +17,24 @@ import numpy as np
 from lorank.distributed.calibrating import Scales
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.kept_draws import in_memory, posterior_in_memory
+from lorank.distributed.numbering import read_ids
 from lorank.distributed.owner import Owner
-from lorank.distributed.parts import COLS, HELD_OUT, ROWS, seen_lines
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, seen_lines
+from lorank.distributed.prepare import Prepared
 from lorank.files import replacing_folder
 from lorank.linalg import Factors
-from lorank.models import Model
+from lorank.memory import check_memory
+from lorank.models import Model, shards
 from lorank.models.description import describe
 from lorank.models.packing import exact_type
 from lorank.models.shard_files import MANIFEST, UNEQUAL_FORMAT, check_target, write_manifest
 from lorank.models.sharded_posterior import laid_out
-from lorank.observations import Lines
+from lorank.observations import Lines, Observations
 from lorank.types import Array
 
+# How the name of a model that is one file ends; any other name is that of a folder of shards.
+ONE_FILE = ".lorank"
 NAMES = {ROWS: "row", COLS: "col"}
 # Files that were written, with size and SHA-256.
 Written = dict[str, list[Any]]
@@ -81,6 +91,46 @@ def export(
         for path in staged.iterdir():
             shutil.move(path, beside / path.name)
         write_manifest(beside, about, files)
+
+
+def placed(
+    engine: Engine, model: Model, prepared: Prepared, scales: Scales | None, work: Path, output: str | Path | None
+) -> Model:
+    """Save a model that is still with the engine, if it is to be saved; the model as it is given back.
+
+    Its factors and ids are read from the folder of shards that was written; if there is none, they are in memory.
+    """
+    result, ids = model.result, prepared.ids
+    if output is not None and Path(output).suffix != ONE_FILE:
+        export(engine, model, result.factors, ids, scales, work / "model", output)
+        there = shards.read(output)
+        result = replace(result, factors=there.factors, posterior=there.posterior)
+        model = replace(model, result=result, calibration=there.calibration)
+        return replace(model, row_ids=there.row_ids, col_ids=there.col_ids)
+    if result.posterior is None:
+        result = replace(result, factors=in_memory(engine, result.factors))
+    else:
+        posterior = posterior_in_memory(engine, result.posterior)
+        result = replace(result, factors=posterior.mean, posterior=posterior)
+    calibration = None if scales is None else scales.calibration(engine)
+    model = replace(model, result=result, calibration=calibration)
+    model = replace(model, row_ids=read_ids(ids[ROWS]), col_ids=read_ids(ids[COLS]))
+    if output is not None:
+        _save_one_file(model, output, prepared.sides)
+    return model
+
+
+def _save_one_file(model: Model, path: str | Path, sides: Mapping[str, Sequence[Part]]) -> None:
+    """Save a model with the blocks that it was fitted on, as one file."""
+    size = model.entries * (model.factors.dtype.itemsize + 4)
+    check_memory(3 * size, f"{model.entries} entries in one file", "save a folder of shards instead")
+    pieces = [piece for _, _, piece in seen_lines(sides[ROWS], sides.get(HELD_OUT))]
+    counts = np.concatenate([np.diff(piece.pointers) for piece in pieces])
+    names = ("indices", "values") if pieces[0].weights is None else ("indices", "values", "weights")
+    indices, values, *weights = (np.concatenate([getattr(piece, part) for piece in pieces]) for part in names)
+    lines = Lines(np.concatenate([[0], np.cumsum(counts)]), indices, values, *weights)
+    seen = Observations(model.shape, lines, model.row_ids, model.col_ids)
+    replace(model, observations=seen, range=(float(values.min()), float(values.max()))).save(path)
 
 
 def seen_extent(owner: Owner, side: str) -> Iterator[tuple[int, tuple[int, float, float, str, bool]]]:

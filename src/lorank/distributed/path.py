@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from lorank.estimators.parameters import Parameters
 from lorank.estimators.running import threshold_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
-from lorank.problems.offsets import Offsets
 from lorank.solvers import Callback, Checkpoint, Progress, Result, Solver, Stopping, solve
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.solvers.result import Status
@@ -66,14 +64,9 @@ class FolderMethod:
             return setting
         threshold = None if self.searched else threshold_of(self.method, setting)
         if threshold is not None:
-            noise = noise_by_threshold(threshold, self.plain.noise_norm, self._offsets.s2)
+            noise = noise_by_threshold(threshold, self.plain.noise_norm, self.plain.offset_variances.s2)
             setting = replace(setting, noise=noise)
-        return replace(setting, ridges=self._offsets.ridges)
-
-    @cached_property
-    def _offsets(self) -> Offsets:
-        nothing = np.zeros(0)  # the offsets themselves need not be kept
-        return replace(self.plain.offsets(), a=nothing, b=nothing)
+        return replace(setting, ridges=self.plain.offset_variances.ridges)
 
 
 def search_sample(
@@ -143,8 +136,11 @@ def fit_path(
     callbacks: Sequence[Callback],
     checkpoint: Checkpoint | None,
     seed: int,
+    last: bool = True,
 ) -> Found:
     """All fits that a strategy asks for; the best on the held-out entries, without which it must ask for one.
+
+    Unless this is the `last` thing to do, what is done is kept on disk for whoever goes on after it.
 
     Beside the checkpoint of the fit that is running there is a file of those that are done, so that a path that was
     interrupted neither repeats a fit nor changes a bit.
@@ -184,7 +180,7 @@ def fit_path(
 
     search = Search(judge, log)
     found = search.run(lambda: strategy(search))
-    if checkpoint is not None and not found.interrupted:
+    if checkpoint is not None and last and not found.interrupted:
         for path in files_of(checkpoint.path) if done is not None else [sample_file(checkpoint.path)]:
             remove_checkpoint(path)
     return found

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,13 @@ class Prepared:
     # What it was made from.
     files: Sequence[str]
     plan: Plan
+
+    def with_held_out(self, run: Map) -> Prepared:
+        """The same parts with the entries that were held out among the others: the files are read once more."""
+        for part in [part for parts in self.sides.values() for part in parts]:
+            os.unlink(part.source.path)  # first, so that no more room is needed than before
+        plan = replace(self.plan, held_out=0.0)
+        return replace(self, sides=_sides(self.files, plan, (ROWS, COLS), run), plan=plan)
 
     def rebuild(self, path: str) -> None:
         """Write the file of a part again from the Parquet files, if they give what it was; here, in one process."""
@@ -106,20 +113,25 @@ def prepare(
     cuts = {side: numbering.cuts for side, numbering in ids.items()}
     cuts[HELD_OUT] = cuts[ROWS]
     plan = Plan(columns, str(folder), ids, cuts, np.dtype(dtype).str, held_out, seed)
-    names = (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS)
-    batched = run(spill, [(path, plan, number, names) for number, path in enumerate(files)])
-    sides = {}
-    for side in names:
-        made = run(assemble, [(side, number, plan, batched) for number in range(len(cuts[side]) - 1)])
-        ends = cuts[side].tolist()
-        sides[side] = [Part(at, lo, hi, made[at].entries, made[at]) for at, (lo, hi) in enumerate(pairwise(ends))]
-        for path in _spilled(plan, side, batched):
-            os.unlink(path)
+    sides = _sides(files, plan, (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS), run)
     named = {side: [f"{folder}/ids-{side}-{part.number}.npy" for part in sides[side]] for side in ids}
     for side, numbering in ids.items():
         jobs = [(path, numbering, part.lo, part.hi) for path, part in zip(named[side], sides[side])]
         run(write_part_ids, jobs)
     return Prepared(sides, named, (ids[ROWS].lines, ids[COLS].lines), files, plan)
+
+
+def _sides(files: Sequence[str], plan: Plan, names: Sequence[str], run: Map) -> dict[str, list[Part]]:
+    """The parts of some sides: the second pass and the third."""
+    batched = run(spill, [(path, plan, number, names) for number, path in enumerate(files)])
+    sides = {}
+    for side in names:
+        made = run(assemble, [(side, number, plan, batched) for number in range(len(plan.cuts[side]) - 1)])
+        ends = plan.cuts[side].tolist()
+        sides[side] = [Part(at, lo, hi, made[at].entries, made[at]) for at, (lo, hi) in enumerate(pairwise(ends))]
+        for path in _spilled(plan, side, batched):
+            os.unlink(path)
+    return sides
 
 
 def scan(path: str, columns: Columns, folder: str, number: int) -> None:

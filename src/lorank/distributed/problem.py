@@ -139,6 +139,12 @@ class FolderProblem(Problem):
         b: Any = found.b
         return replace(found, a=a.shifted(shift_a), b=b.shifted(shift_b))
 
+    @cached_property
+    def offset_variances(self) -> Offsets:
+        """What offsets of rows and columns vary by, without the offsets themselves: found once, by many passes."""
+        nothing = np.zeros(0)
+        return replace(self.offsets(), a=nothing, b=nothing)
+
     def _offsets(self, transposed: bool) -> FactorShards:
         """The name of offsets of one side that are about to be made."""
         return self.engine.factor(SIDES[transposed], self.observations.shape[transposed], 0, float, 1)

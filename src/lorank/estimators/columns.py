@@ -17,7 +17,7 @@ from lorank.types import Array
 # What a column can hold. "id" says: leave it alone.
 KINDS = ("real", "heavy-tailed", "positive", "bounded", "count", "binary", "ordinal", "categorical", "id")
 CLASSES = ("binary", "ordinal", "categorical")
-# A column of text with more levels than this is taken for names.
+# A column of text with more levels than this is taken for names, and so is one of more than two, none of them twice.
 MOST_LEVELS = 50
 # Fewer whole numbers than this, all different, are no sign of ids.
 FEWEST_IDS = 20
@@ -70,12 +70,17 @@ def describe(
 ) -> Column:
     """The column with this name and these cells, of a given kind or, by its type, of one that is found out.
 
-    `kind` may be ("bounded", low, high). `levels` are those that the type lists, in order, and `whole`
-    says that it is one of whole numbers.
+    `kind` may be ("bounded", low, high), or ("ordinal", level, level, ...) in their order. `levels` are those that the
+    type lists, in order, and `whole` says that it is one of whole numbers. Text that looks like names is an "id".
     """
     bounds: list[Any] = []
     if kind is not None and not isinstance(kind, str):
         kind, *bounds = list(kind)
+    if kind == "ordinal" and bounds:
+        levels, bounds = bounds, []
+        strange = next((cell for cell in _listed(cells) if not _missing(cell) and cell not in levels), None)
+        if strange is not None:
+            raise InputError(f"Column {name!r} has the level {strange!r}, which is not among those that are given.")
     if kind is not None and kind not in KINDS:
         raise InputError(f"Column {name!r} cannot be of kind {kind!r}; there are {', '.join(KINDS)}.")
     if bounds and (kind != "bounded" or len(bounds) != 2 or not bounds[0] < bounds[1]):
@@ -115,12 +120,7 @@ def _of_classes(name: Any, cells: Any, kind: str | None, levels: Any) -> Column:
     else:
         # Of what the type lists, what there is: nothing can be said of a level that was never seen.
         found = [level for level in levels if level in set(found)]
-    if kind is None and levels is None and len(found) > MOST_LEVELS:
-        raise InputError(
-            f"Column {name!r} is text with {len(found)} different values, which look like names: drop it, or give "
-            f"kinds={{{name!r}: 'id'}} to leave it as it is."
-        )
-    if not found:
+    if not found or (kind is None and levels is None and _like_names(found, cells)):
         return Column(name, "id")
     if kind == "binary" and len(found) > 2:
         raise InputError(f"Column {name!r} has {len(found)} levels, so it cannot be of kind 'binary'.")
@@ -159,7 +159,7 @@ class Layout:
         if isinstance(X, np.ndarray):
             columns = [describe(j, X[:, j], kinds.pop(j, None)) for j in range(X.shape[1])]
         else:
-            columns, ids = [], []
+            columns, ids, names = [], [], []
             for name, column in frames.typed_columns(X):
                 kind = kinds.pop(name, None)
                 cells, whole = frames.cells(column), column.dtype.is_integer()
@@ -167,10 +167,19 @@ class Layout:
                     ids.append(name)
                 kind = frames.usual_kind(column) if kind is None else kind
                 columns.append(describe(name, cells, kind, frames.listed_levels(column), whole))
+                if kind is None and columns[-1].kind == "id":
+                    names.append(name)
+            if names:
+                warnings.warn(
+                    "Text with many different values looks like names, and stays as it is: "
+                    f"{', '.join(map(repr, names))}. To fill it, give its kind as 'categorical'.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             if ids:
                 warnings.warn(
                     f"Whole numbers that are all different and rise look like ids: {', '.join(map(repr, ids))}. Drop "
-                    "such a column, or give kinds={name: 'id'} to leave it as it is.",
+                    "such a column, or give its kind as 'id' to leave it as it is.",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -202,9 +211,8 @@ class Layout:
             raise InputError("The table has no column that could be filled.")
         return np.column_stack(cells)
 
-    def filled(self, X: Any, cells: Array) -> Any:
-        """X with its missing cells taken from `cells`, all else as it was; a DataFrame keeps its types."""
-        missing = np.isnan(self.cells(X))
+    def filled(self, X: Any, missing: Array, cells: Array) -> Any:
+        """X with its missing cells (rows, used) taken from `cells`, all else as it was; a DataFrame keeps its types."""
         if isinstance(X, np.ndarray):
             out = np.array(X, np.float64)
             for at, j in enumerate(self.used):
@@ -224,6 +232,12 @@ class Layout:
             return np.hstack([filled, gaps])
         names = [f"missingindicator_{self.columns[self.used[j]].name}" for j in which]
         return frames.extended(filled, dict(zip(names, gaps.T)))
+
+
+def _like_names(found: list[Any], cells: Any) -> bool:
+    """Whether text with these different values has too many of them, or none of them twice."""
+    seen = sum(not _missing(cell) for cell in _listed(cells))
+    return len(found) > MOST_LEVELS or (len(found) == seen and seen > 2)
 
 
 def _like_ids(values: Array) -> bool:

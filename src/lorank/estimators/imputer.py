@@ -49,9 +49,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "auto" is the Gibbs sampler "bpmf", which also knows how sure it is, or "nnfn" where lam or theta are given.
     kinds : mapping, optional
         What columns hold, by name (by position for an array): "real", "heavy-tailed", "positive", "bounded" or
-        ("bounded", low, high), "count", "binary", "ordinal", "categorical", or "id" for a column that is left as it
-        is. Columns that are not named go by their type: numbers, whole numbers, booleans, ordered and other
-        categories, text.
+        ("bounded", low, high), "count", "binary", "ordinal" or ("ordinal", lowest level, ..., highest level),
+        "categorical", or "id" for a column that is left as it is. Columns that are not named go by their type:
+        numbers, whole numbers, booleans, ordered and other categories, text. Dates stay as they are, and so does text
+        with more than 50 different values or with none of them twice, since it looks like names.
     scale : "auto", "scores", "standard", "none" or "losses"
         How columns of numbers are put on one scale: by normal scores (a Gaussian copula), by mean and standard
         deviation, or only centred. "auto" takes what predicts held-out cells better. For factored methods it is
@@ -164,8 +165,15 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         filled = self._fill(X)
         return filled if self.layout_.mixed or isinstance(filled, np.ndarray) else frames.read_wide(filled)[0]
 
+    def complete(self, X: Any = None) -> Any:
+        """X without missing cells, of its own type, also where `transform` gives an array.
+
+        X is the table of fit if it is not given.
+        """
+        check_is_fitted(self)
+        return self._fill(self.table_ if X is None else X)
+
     def _fill(self, X: Any) -> Any:
-        """X without missing cells, of its own type."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
         cells = self.layout_.cells(X)
@@ -241,7 +249,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X, self.layout_.cells(X), self.model_
 
     def _out(self, X: Any, cells: Array, numbers: Array) -> Any:
-        filled = self.layout_.filled(X, numbers)
+        filled = self.layout_.filled(X, np.isnan(cells), numbers)
         if not self.indicated_.size:
             return filled
         gaps = np.isnan(cells[:, self.indicated_])
@@ -277,7 +285,7 @@ def complete(X: Any, **params: Any) -> Any:
     back with every entry stored: use MatrixCompletion.predict for large ones.
     """
     if not sp.issparse(X):
-        return LowRankImputer(**params).fit(X)._fill(X)
+        return LowRankImputer(**params).fit(X).complete()
     model = MatrixCompletion(**{"rank": AUTO, "lam": AUTO, "biases": AUTO, **params}).fit(X).model_
     m, n = model.shape
     check_memory(16 * m * n, f"The completed sparse matrix of {m} x {n} entries")

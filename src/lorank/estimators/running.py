@@ -116,6 +116,11 @@ def build_solver(asked: Parameters) -> Solver:
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
     solver = registry.find(asked.method).build_solver(asked.solver, tuple(sides))
+    if asked.backend != LOCAL and solver.samples:
+        raise InputError(
+            f"On backend={asked.backend!r} a sampler keeps its draws in shards, which only the fit of a folder makes "
+            "and gives back: write the table as Parquet and fit its folder, or sample it with backend='local'."
+        )
     if asked.backend != LOCAL and not solver.distributes:
         raise InputError(
             f"{type(solver).__name__} runs on one machine only; backend={asked.backend!r} runs 'alternating' of "

@@ -32,11 +32,13 @@ def check_writable(path: Path, folder: bool = False) -> None:
         return
     if path.is_dir() and not folder:
         raise InputError(f"{path} is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent} to put {path.name} in; make it first.")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path.parent} is not yours to write in; put {path.name} elsewhere.")
-    _check_regular(Path(os.path.realpath(path)), path)
+    target = Path(os.path.realpath(path))  # of a link, what it points to is written
+    for place in (path.parent, target.parent):
+        if not place.is_dir():
+            raise InputError(f"There is no folder {place} to put {path.name} in; make it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{target.parent} is not yours to write in; put {path.name} elsewhere.")
+    _check_regular(target, path)
 
 
 @contextmanager

@@ -37,27 +37,32 @@ def _split(inputs, own, order, lo, hi, key, tree, node, leaf, whole, values):
     """
     count, width = hi - lo, whole.size
     best, found, where = 0.0, -1, 0.0
+    parts = (0.0, 0.0, 0.0, 0.0)
     for j in range(inputs.shape[0]):
-        line = inputs[j]
+        if j % 4 == 0:  # they come in fours
+            parts = uniforms(key, 2 + tree, node, j // 4)
+        low = high = inputs[j, order[lo]]
         for t in range(count):
-            values[t] = line[order[lo + t]]
-        low = high = values[0]
-        for t in range(count):
-            low, high = min(low, values[t]), max(high, values[t])
+            value = inputs[j, order[lo + t]]
+            values[t] = value
+            low, high = min(low, value), max(high, value)
         if not high > low:
             continue
-        part, _, _, _ = uniforms(key, 2 + tree, node, j)
-        threshold = low + part * (high - low)
-        rows = 0
+        threshold = low + parts[j % 4] * (high - low)
+        rows, left = 0, 0.0
         for t in range(count):
-            rows += values[t] <= threshold
+            # Read in any case, so that there is no branch.
+            below, own_value = values[t] <= threshold, own[0, t]
+            rows += below
+            left += own_value if below else 0.0
         if rows < leaf or count - rows < leaf:
             continue
-        gain = 0.0
-        for w in range(width):
-            left, line_of = 0.0, own[w]
+        gain = left**2 / rows + (whole[0] - left) ** 2 / (count - rows)
+        for w in range(1, width):
+            left = 0.0
             for t in range(count):
-                left += line_of[t] if values[t] <= threshold else 0.0
+                own_value = own[w, t]
+                left += own_value if values[t] <= threshold else 0.0
             gain += left**2 / rows + (whole[w] - left) ** 2 / (count - rows)
         if found < 0 or gain > best:
             best, found, where = gain, j, threshold

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from lorank import losses, registry
 from lorank.errors import InputError
@@ -250,5 +249,8 @@ def contents_of(fitted: Any) -> Contents:
     """The contents of a Model, or of the model that a fitted estimator holds."""
     if isinstance(fitted, Contents):
         return fitted
+    # Whoever has an estimator has imported scikit-learn; a model alone does without, which saves a second.
+    from sklearn.utils.validation import check_is_fitted
+
     check_is_fitted(fitted)
     return contents_of(fitted.model_)

@@ -57,6 +57,8 @@ def _plain(ids: Array) -> Array:
     if ids.dtype.kind != "O":
         return ids
     texts = [str(name) for name in ids]
+    if any(text.endswith("\0") for text in texts):
+        raise InputError("An id ends in a null character, which numpy would drop; export to .parquet.")
     check_memory(4 * len(texts) * max(map(len, texts), default=0), "Ids of so different lengths", "export to .parquet")
     return np.array(texts, str)
 

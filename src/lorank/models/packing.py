@@ -240,9 +240,7 @@ def pack_posterior(posterior: Posterior, arrays: dict[str, Array]) -> dict[str, 
         arrays |= {"cuts": posterior.cuts, "levels": posterior.levels}
     if summary.biased:
         arrays |= {"summary.row_bias": summary.row_bias, "summary.col_bias": summary.col_bias}
-    for side, prior in zip(("row", "col"), posterior.priors or ()):
-        if prior.known:
-            arrays |= {f"{side}_prior.{part}": array for part, array in vars(prior).items()}
+    pack_priors(posterior, arrays)
     return {
         "width": int(posterior.width),
         "draws": int(posterior.draws),
@@ -280,9 +278,20 @@ def unpack_posterior(about: dict[str, Any], arrays: dict[str, Array], mean: Fact
             raise ValueError("its levels and their cuts do not go together")
         if not all((side > 0).all() for side in (noise.W, noise.H)):
             raise ValueError("its levels have no noise, by which cuts are divided")
-    p = W.shape[1] + (parts[2] is not None)
-    priors = _unpack_prior("row", arrays, draws, p), _unpack_prior("col", arrays, draws, p)
+    priors = unpack_priors(arrays, draws, W.shape[1] + (parts[2] is not None))
     return Posterior(mean, summary, pad(deviations), width, draws, noise, cuts, levels, priors)
+
+
+def pack_priors(posterior: Posterior, arrays: dict[str, Array]) -> None:
+    """Put the priors of lines in each draw into `arrays`, of sides that have features."""
+    for side, prior in zip(("row", "col"), posterior.priors or ()):
+        if prior.known:
+            arrays |= {f"{side}_prior.{part}": array for part, array in vars(prior).items()}
+
+
+def unpack_priors(arrays: dict[str, Array], draws: int, p: int) -> tuple[PriorDraws, PriorDraws]:
+    """The priors that `pack_priors` put away, p being the rank and one more with biases."""
+    return _unpack_prior("row", arrays, draws, p), _unpack_prior("col", arrays, draws, p)
 
 
 def _unpack_prior(side: str, arrays: dict[str, Array], draws: int, p: int) -> PriorDraws:

@@ -33,7 +33,9 @@ FORMAT, OLDER = "lorank shards 3", ("lorank shards 1", "lorank shards 2")
 UNEQUAL_FORMAT = "lorank shards 5"
 # With the draws of a posterior.
 SAMPLED_FORMAT = "lorank shards 6"
-CHECKED = (FORMAT, "lorank shards 4", UNEQUAL_FORMAT, SAMPLED_FORMAT)
+# And with what features say of lines in each draw, by which new ones are folded in.
+FEATURED_FORMAT = "lorank shards 7"
+CHECKED = (FORMAT, "lorank shards 4", UNEQUAL_FORMAT, SAMPLED_FORMAT, FEATURED_FORMAT)
 
 
 def is_shards(folder: str | Path) -> bool:

@@ -198,8 +198,8 @@ class ShardedIdentifiers(Identifiers):
 
 def _fits(name: Any, kind: str) -> bool:
     """Whether a name is of the type of ids of this kind: text, dates or numbers."""
-    if kind == "S":
-        return isinstance(name, str)
+    if kind == "S":  # numpy would drop a null character at the end, and find another name
+        return isinstance(name, str) and not name.endswith("\0")
     if kind == "M":
         return isinstance(name, (date, np.datetime64))
     return isinstance(name, (int, float)) and not isinstance(name, bool) and -(2**63) <= name < 2**64

@@ -1,7 +1,8 @@
 """A posterior in a folder of shards: its files, and what is read of them.
 
 Beside the mean, which is the model's factors, each shard of rows has files of deviations, of the noise's variances and
-of the summary, each shard of columns those of noise and summary.
+of the summary, each shard of columns those of noise and summary. What features say of lines in each draw does not grow
+with the lines: it is one array beside the shards.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors
-from lorank.models.shard_files import SAMPLED_FORMAT
+from lorank.models.packing import unpack_priors
+from lorank.models.shard_files import FEATURED_FORMAT, SAMPLED_FORMAT
 from lorank.models.sharded import ShardedFactors
 from lorank.solvers import Posterior
 from lorank.types import Array
@@ -69,15 +71,16 @@ class ShardedPosterior(Posterior):
             Factors(np.asarray(one.left), np.asarray(one.right), one.k, one.biased, one.offset)
             for one in (self.mean, self.summary, self.noise)
         )
-        return Posterior(mean, summary, np.asarray(self.deviations), self.width, self.draws, noise)
+        deviations = np.asarray(self.deviations)
+        return Posterior(mean, summary, deviations, self.width, self.draws, noise, priors=self.priors)
 
 
 def laid_out(factors: Factors, posterior: Posterior | None) -> tuple[Factors, dict[str, Any], dict[str, Any]]:
     """The factors that are written, further padded arrays by side and name, and what the manifest says of them."""
     if posterior is None:
         return factors, {"row": {}, "col": {}}, {}
-    if posterior.levels is not None or any(prior.known for prior in posterior.priors or ()):
-        raise InputError("A model that was sampled with levels or features is saved as one file: shards have no room.")
+    if posterior.levels is not None:
+        raise InputError("A model that was sampled with levels is saved as one file: shards have no room for cuts.")
     if posterior.mean.k > posterior.draws * posterior.width:
         posterior = posterior.part(0, posterior.draws)  # without room for further draws
     summary, noise = posterior.summary, posterior.noise
@@ -85,11 +88,13 @@ def laid_out(factors: Factors, posterior: Posterior | None) -> tuple[Factors, di
     about: dict[str, Any] = {"width": int(posterior.width), "draws": int(posterior.draws), "rank": int(summary.k)}
     about |= {"biased": bool(summary.biased), "offset": float(summary.offset)}
     beside = {"row": rows, "col": {NOISE: noise.right, SUMMARY: summary.right}}
-    return posterior.mean, beside, {"posterior": about, "format": SAMPLED_FORMAT}
+    known = any(prior.known for prior in posterior.priors or ())
+    return posterior.mean, beside, {"posterior": about, "format": FEATURED_FORMAT if known else SAMPLED_FORMAT}
 
 
-def read_posterior(about: dict[str, Any], mean: Factors, read: Read) -> ShardedPosterior:
-    """The posterior that a manifest describes, every file of which is checked when it is read."""
+def read_posterior(about: dict[str, Any], mean: Factors, read: Read, arrays: dict[str, Array]) -> ShardedPosterior:
+    """The posterior that a manifest describes, every shard of which is checked when it is read; `arrays` has the priors
+    of sides with features."""
     width, draws, rank = (int(about[name]) for name in ("width", "draws", "rank"))
     biased = bool(about["biased"])
     if min(width, draws, rank) < 1 or mean.k != width * draws or width != rank + 2 * biased:
@@ -97,4 +102,5 @@ def read_posterior(about: dict[str, Any], mean: Factors, read: Read) -> ShardedP
     noise = ShardedFactors(read("row", NOISE, draws), read("col", NOISE, draws), draws)
     sides = read("row", SUMMARY, rank), read("col", SUMMARY, rank)
     summary = ShardedFactors(*sides, rank, biased, float(about["offset"]))
-    return ShardedPosterior(mean, summary, read("row", DEVIATIONS, mean.k), width, draws, noise)
+    priors = unpack_priors(arrays, draws, rank + biased)
+    return ShardedPosterior(mean, summary, read("row", DEVIATIONS, mean.k), width, draws, noise, priors=priors)

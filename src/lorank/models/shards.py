@@ -20,7 +20,7 @@ from lorank.linalg import padded_width
 from lorank.memory import check_memory
 from lorank.models.contents import Contents
 from lorank.models.description import describe, fields_of, outcome_of
-from lorank.models.packing import exact_type
+from lorank.models.packing import exact_type, pack_priors
 from lorank.models.shard_files import (
     MANIFEST,
     ShardFolder,
@@ -68,6 +68,8 @@ def write(
     with replacing_folder(folder, check_target, MANIFEST) as beside:
         arrays: dict[str, Array] = {}
         manifest = describe(model, arrays)
+        if model.posterior is not None:
+            pack_priors(model.posterior, arrays)
         for name, array in arrays.items():
             np.save(beside / f"{name}.npy", array)
         manifest |= {
@@ -208,9 +210,9 @@ def _build(files: ShardFolder, manifest: dict[str, Any]) -> Contents:
     left, right = (_factor(files, side, manifest, kinds, side, k) for side in ("row", "col"))
     factors = ShardedFactors(left, right, k, biased, float(manifest["offset"]))
     read = lambda side, name, width: _factor(files, side, manifest, kinds, f"{side}-{name}", width)  # noqa: E731
-    posterior = read_posterior(manifest["posterior"], factors, read) if "posterior" in manifest else None
     ids = [_ids(files, side, manifest[side]) for side in ("row", "col")]
     arrays: dict[str, Any] = {str(name): files.open(f"{name}.npy") for name in manifest["arrays"]}
+    posterior = read_posterior(manifest["posterior"], factors, read, arrays) if "posterior" in manifest else None
     if manifest.get("scales"):
         arrays |= {f"calibration.{side}_scale": _scale(files, side, manifest) for side in ("row", "col")}
     seen = None

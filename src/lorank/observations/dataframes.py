@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
@@ -41,11 +42,12 @@ def read_wide(frame: Any) -> tuple[Array, Any, Any]:
 def _floats(column: Any) -> Array:
     import narwhals as nw
 
+    dtype = column.dtype
+    if dtype == nw.Float64 or dtype == nw.Float32:
+        return np.array(column.to_numpy(), np.float64 if dtype == nw.Float64 else np.float32)
     if column.is_null().all():
         return np.full(len(column), np.nan)
-    wanted = nw.Float32 if column.dtype == nw.Float32 else nw.Float64
-    floats = column.cast(wanted).to_numpy().astype(np.float32 if wanted == nw.Float32 else np.float64)
-    return np.asarray(floats)
+    return np.asarray(column.cast(nw.Float64).to_numpy().astype(np.float64))
 
 
 def read_columns(frame: Any, row: str, col: str, value: str, weight: str | None = None) -> tuple[Array, ...]:
@@ -106,14 +108,14 @@ def typed_columns(frame: Any) -> list[tuple[Any, Any]]:
 
 
 def usual_kind(column: Any) -> str | None:
-    """What a column's type says of its kind: "count", "ordinal", "id" (dates), or nothing."""
+    """What a column's type says of its kind: "count", "ordinal", "id" (dates, lists, nothing), or no kind."""
     import narwhals as nw
 
     if column.dtype.is_integer():
         least = column.min()
         return "count" if least is None or least >= 0 else None
-    if column.dtype.is_temporal() or column.dtype.is_nested():
-        return "id"
+    if column.dtype.is_temporal() or column.dtype.is_nested() or column.dtype == nw.Unknown:
+        return "id"  # of an unknown type, such as Arrow's null, is a column that can hold nothing that is filled in
     if isinstance(column.dtype, (nw.Categorical, nw.Enum)):
         native = column.to_native()
         ordered = getattr(getattr(native, "dtype", None), "ordered", None) or getattr(
@@ -158,8 +160,10 @@ def replaced(frame: Any, changes: dict[Any, tuple[Array, Any]]) -> Any:
     if nw.maybe_get_index(wide) is not None:
         out = native.copy()
         for name, (mask, new) in changes.items():
-            column = out[name].copy()
-            column.iloc[np.flatnonzero(mask)] = new if not typed[name].dtype.is_integer() else new.astype(np.int64)
+            column, dtype = out[name].copy(), typed[name].dtype
+            if dtype.is_integer() or dtype == nw.Float32:
+                new = new.astype(np.int64 if dtype.is_integer() else np.float32)
+            column.iloc[np.flatnonzero(mask)] = new
             out[name] = column
         return out
     columns = []
@@ -167,6 +171,10 @@ def replaced(frame: Any, changes: dict[Any, tuple[Array, Any]]) -> Any:
         column = typed[name]
         full = column.to_list()
         listed = new.astype(np.int64).tolist() if column.dtype.is_integer() else new.tolist()
+        if column.dtype == nw.Decimal:
+            own: Any = column.to_native()
+            scale = (own.type if hasattr(own, "type") else own.dtype).scale
+            listed = [round(Decimal(value), scale) for value in listed]
         for at, value in zip(np.flatnonzero(mask), listed):
             full[at] = value
         if wide.implementation.is_pyarrow():

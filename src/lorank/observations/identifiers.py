@@ -107,7 +107,17 @@ def _refuse_missing(positions: npt.NDArray[np.int64], missing: int) -> None:
 
 def _keys(ids: npt.NDArray[Any]) -> list[Any]:
     """Ids to look up; a date is the same one whatever the unit of its array."""
-    return (ids.astype("datetime64[us]") if ids.dtype.kind == "M" else ids).tolist()
+    return (microseconds(ids) if ids.dtype.kind == "M" else ids).tolist()
+
+
+def microseconds(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Times in microseconds, by which they are known as ids; an error where two of them might become one."""
+    kept = times.astype("datetime64[us]")
+    changed = (kept.astype(times.dtype) != times) & ~np.isnat(times)
+    if changed.any():
+        time = times[int(np.argmax(changed))]
+        raise InputError(f"The id {time} is finer than a microsecond or out of range; give ids as numbers or text.")
+    return kept
 
 
 def text_array(texts: Sequence[str]) -> npt.NDArray[Any]:
@@ -128,7 +138,10 @@ def _as_array(ids: Any) -> npt.NDArray[Any]:
     """A one-dimensional array that keeps each id's type: mixed types stay objects instead of turning into text."""
     refuse_mask(ids, "ids")
     if isinstance(ids, np.ndarray):
-        return np.asarray(ids).ravel()
+        array = np.asarray(ids).ravel()
+        if array.dtype.kind == "M":
+            microseconds(array)
+        return array
     if np.isscalar(ids) or isinstance(ids, (str, bytes)):
         ids = [ids]
     items = list(ids)

@@ -12,7 +12,7 @@ from lorank.errors import InputError
 from lorank.models import Model
 from lorank.models.recommending import Ranking
 from lorank.observations import Observations
-from lorank.observations.identifiers import Identifiers
+from lorank.observations.identifiers import Identifiers, text_array
 from lorank.tables.names import as_model_spells
 from lorank.types import Array
 
@@ -239,7 +239,7 @@ def _spelled(names: Any, ids: Identifiers | None) -> Array:
     if all(isinstance(name, int) for name in names):
         return as_model_spells(np.array(names, np.int64), ids)
     if all(isinstance(name, str) for name in names):
-        return as_model_spells(np.array(names), ids)
+        return as_model_spells(text_array(names), ids)
     mixed = np.empty(len(names), object)
     mixed[:] = names
     return as_model_spells(mixed, ids)

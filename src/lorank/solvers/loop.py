@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from lorank.errors import InputError
 from lorank.linalg import Factors
@@ -227,6 +226,9 @@ def _iterate(
     remark = solver.remark(best.state)
     message = f"{message} {remark}" if remark else message
     if status in _ADVICE:
+        # Here and not above: it takes a second, of every worker, and of `predict`, which never come here.
+        from sklearn.exceptions import ConvergenceWarning
+
         warnings.warn(f"{message} To mend it, {_ADVICE[status]}.", ConvergenceWarning, stacklevel=_callers_level())
     seconds = history.seconds[-1] if history.seconds else clock.before
     posterior = solver.posterior(problem, best.state)

@@ -15,6 +15,7 @@ from lorank.errors import InputError, one_line
 from lorank.files import check_exists, on_disk
 from lorank.memory import check_memory, free_memory
 from lorank.observations import Observations
+from lorank.observations.identifiers import microseconds
 from lorank.tables.damage import reading
 from lorank.tables.matrix_market import read_matrix_market
 from lorank.tables.names import listed, position_of
@@ -119,7 +120,7 @@ def _coordinate(values: Array | None) -> Array | None:
     if values is None:
         return None
     if values.dtype.kind == "M":
-        return values.astype("datetime64[us]")
+        return microseconds(values)
     return values if values.dtype.kind in "iu" else values.astype(str)
 
 

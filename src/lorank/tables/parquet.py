@@ -125,7 +125,13 @@ def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
     if pa.types.is_nested(kind):
         raise InputError(f"Column {name!r} of {path} holds {kind}, and ids must be numbers, text or dates.")
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return column.cast(pa.timestamp("us"), safe=False)
+        try:
+            return column.cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:  # two ids would become one
+            raise InputError(
+                f"Column {name!r} of {path} has times finer than a microsecond or out of range, and ids must differ by "
+                "that at least; write them as numbers or text."
+            ) from None
     return column.cast(pa.large_string()) if pa.types.is_string(kind) else column
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ LONGEST = 40
 # Times the size of a file that its cells take in memory, as measured.
 CELLS = 12
 _BOM = b"\xef\xbb\xbf"
+# A whole number that 64 bits hold.
+_WHOLE = re.compile(rb"[+-]?\d{1,18}")
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,15 @@ class WideTable:
                 raise InputError(
                     f"Line {record.number} of {file.path} has {len(record.cells)} columns where {width} are needed."
                 )
-        columns = [[_bare(record.cells[j]) for record in self.body] for j in range(width)]
-        self._read = [_numbers(column) for column in columns]
+        self._bare = [[_bare(record.cells[j]) for record in self.body] for j in range(width)]
+        self._read = [_numbers(column) for column in self._bare]
         self.label = self._find_labels(labels)
         self.numeric = [
             j
             for j, (values, known) in enumerate(self._read)
             if j != self.label and (not known.any() or 2 * np.isfinite(values).sum() >= known.sum())
         ]
-        self._refuse_text(columns)
+        self._refuse_text(self._bare)
 
     @classmethod
     def read(
@@ -95,14 +98,51 @@ class WideTable:
         kept = {*self.numeric, self.label}
         return [name for j, name in enumerate(self.file.columns) if j not in kept]
 
-    def filled(self, values: Array, spell: Callable[[float], str]) -> bytes:
-        """The file with its missing cells filled from `values`, and everything else as it was, byte for byte."""
-        for i, record in enumerate(self.body):
-            for at, j in enumerate(self.numeric):
-                if not self._read[j][1][i]:
-                    record.cells[j] = spell(values[i, at]).encode()
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns; of those with the same name all but the first have their number behind it."""
+        given = self.file.columns
+        return [name if name not in given[:j] else f"{name} ({j + 1})" for j, name in enumerate(given)]
+
+    def typed(self) -> Any:
+        """All columns as an Arrow table: whole numbers, other numbers or text, null where a cell is missing."""
+        import pyarrow as pa
+
+        columns = []
+        for j, (cells, (values, known)) in enumerate(zip(self._bare, self._read)):
+            there = [cell for cell, seen in zip(cells, known) if seen]
+            if j not in self.numeric and not (j == self.label and np.isfinite(values[known]).all()):
+                texts = [cell.decode("utf-8", "replace") if seen else None for cell, seen in zip(cells, known)]
+                columns.append(pa.array(texts, pa.large_string()))
+            elif there and all(map(_WHOLE.fullmatch, there)):
+                whole = [int(cell) if seen else None for cell, seen in zip(cells, known)]
+                columns.append(pa.array(whole, pa.int64()))
+            else:
+                columns.append(pa.array(values, mask=~known))
+        return pa.table(columns, self.names)
+
+    def filled(self, columns: Mapping[str, Sequence[Any]], spell: Callable[[float], str]) -> bytes:
+        """The file with its missing cells filled from these columns, and everything else as it was, byte for byte.
+
+        Text is spelled as where it comes first in the column, whole numbers by their digits, and others by `spell`.
+        """
+        for j, name in enumerate(self.names):
+            known = self._read[j][1]
+            spelled_as = {} if j in self.numeric else self._spellings(j)
+            for i in np.flatnonzero(~known).tolist():
+                cell = columns[name][i]
+                if cell is not None:
+                    texts = spell(cell) if isinstance(cell, float) else str(cell)
+                    self.body[i].cells[j] = spelled_as.get(cell) or texts.encode()
         delimiter = self.file.delimiter.encode()
         return b"".join(delimiter.join(record.cells) + record.end for record in self.records)
+
+    def _spellings(self, j: int) -> dict[str, bytes]:
+        """The bytes that stand for each text of a column."""
+        found: dict[str, bytes] = {}
+        for bare, record in zip(self._bare[j], self.body):
+            found.setdefault(bare.decode("utf-8", "replace"), record.cells[j].removeprefix(_BOM))
+        return found
 
     def restored(self, text: str) -> None:
         """Go back to the text that this table was translated from, so that what was there is written as it was."""

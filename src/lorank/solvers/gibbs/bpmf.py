@@ -194,5 +194,7 @@ def _bytes(m: int, n: int, rank: int, biased: bool) -> int:
 
 def _excess(chain: Chain) -> float:
     """What the Monte Carlo error adds to that of predictions, as a part of it: its variance / 2 that of the noise."""
-    probes = chain.probes
-    return probes.settled()[1] / (2 * float(chain.noise_variances(probes.rows, probes.cols).mean()))
+    probes, variance = chain.probes, chain.probes.settled()[1]
+    if variance == np.inf:  # as it is in most sweeps of a short chain
+        return variance
+    return variance / (2 * float(chain.noise_variances(probes.rows, probes.cols).mean()))

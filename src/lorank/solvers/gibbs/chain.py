@@ -223,11 +223,10 @@ class Sampler:
             work_per_entry=(p + 1) * (p + 2) / 2,
             work_per_line=p**3 / 6 + 2 * p**2,
         )
-        side = replace(side, hyper=hyper)
+        weights, nu = side.weights, side.nu
         if self.weighted:
-            weights, nu = draw_weights(loss, np.diff(lines.pointers), precision, side.nu, rng)
-            side = replace(side, weights=weights, nu=nu)
-        return side, mean, out, float(side.weights @ loss)
+            weights, nu = draw_weights(loss, np.diff(lines.pointers), precision, nu, rng)
+        return Side(hyper, weights, nu), mean, out, float(weights @ loss)
 
     def _graph_residuals(self, factors: Factors) -> tuple[int, float]:
         """How many residuals the graphs' terms count for, one for each number that they tie, and the terms."""

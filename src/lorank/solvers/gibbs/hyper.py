@@ -70,7 +70,8 @@ class Prior:
 
     def draw(self, last: Hyper, factor: Array, rng: np.random.Generator) -> Hyper:
         """lb, mu, Lambda and 1/a with B integrated out, then M. factor (lines, p)."""
-        W = np.delete(factor, self.unknown, axis=0).astype(np.float64)
+        known = np.delete(factor, self.unknown, axis=0) if self.unknown.size else factor
+        W = known.astype(np.float64)
         n, second, total = len(W), W.T @ W, W.sum(axis=0)
         if self.features is None:
             return self.draw_by_sums(last, second, total, n, float(n), rng)
