@@ -258,13 +258,13 @@ def listening():
         for line in Path(table).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" or "udp" in table:
-                sockets[fields[9]] = fields[1].split(":")[0]
+                sockets[f"socket:[{fields[9]}]"] = fields[1].split(":")[0]
     found = set()
     for pid in own:
         with suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):
                 with suppress(OSError):
-                    found.add(sockets.get(os.readlink(f"/proc/{pid}/fd/{number}")[8:-1]))
+                    found.add(sockets.get(os.readlink(f"/proc/{pid}/fd/{number}")))
     return found - {None}
 
 
