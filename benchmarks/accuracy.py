@@ -24,9 +24,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from peers import HERE, WITHIN, Bench, data_folder, grid, write
 
-from lorank import MatrixCompletion
+from lorank import MatrixCompletion, distributed
 from lorank.datasets import movielens_1m, movietweetings, split
 from lorank.observations import Observations
 from lorank.problems.offsets import empirical_bayes_offsets
@@ -97,8 +99,8 @@ FEWER = {
 }
 # Seconds for all settings of a peer: enough on a machine that does other things too.
 LIMIT = 3600
-TITLES = {"offsets": "offsets alone", **{row: title for row, (title, _) in ROWS.items()}, "smurff": "smurff"}
-TITLES["myfm"] = "myFM"
+TITLES = {"offsets": "offsets alone", **{row: title for row, (title, _) in ROWS.items()}}
+TITLES |= {"folder": "`distributed.fit`, out of core", "smurff": "smurff", "myfm": "myFM"}
 
 
 def rmse(predicted, test):
@@ -129,12 +131,26 @@ def fit_lorank(row, train, test, number):
     if row == "offsets":
         found, record = timed(lambda: empirical_bayes_offsets(train))
         return {**record, "error": rmse(found.predict(test.rows, test.cols), test)}
+    if row == "folder":
+        return fit_folder(train, test, number)
     params = {"random_state": number, "dtype": "float32", **ROWS[row][1]}
     model, record = timed(lambda: MatrixCompletion(**params).fit(train))
     record |= {"error": rmse(model.predict(test.rows, test.cols), test), "setting": str(model.setting_)}
     if model.result_.posterior is not None or model.calibration_ is not None:
         record["coverage"] = covered(model, train, test)
     return record
+
+
+def fit_folder(train, test, number):
+    """All defaults, of the same entries in a Parquet file."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = pa.table({"row": train.rows, "col": train.cols, "value": train.values})
+        pq.write_table(table, Path(folder) / "0.parquet")
+        columns = {"row": "row", "col": "col", "value": "value"}
+        params = {"backend": "out-of-core", "seed": number, "dtype": "float32"}
+        model, record = timed(lambda: distributed.fit(folder, **columns, **params))
+        predicted = model.predict(test.rows, test.cols, unseen="bias")
+    return record | {"error": rmse(predicted, test), "setting": f"{model.method}, features {model.params['features']}"}
 
 
 def fit_peer(bench, row, train, test, name, number):
@@ -178,7 +194,7 @@ def run(names, rows, splits, peers_python, again, path):
                         continue
                     if row in PEERS:
                         record = fit_peer(bench, row, train, test, name, number)
-                    elif row != "offsets" and not set(ROWS[row][1]) <= set(known):
+                    elif row in ROWS and not set(ROWS[row][1]) <= set(known):
                         continue
                     else:
                         if row not in compiled:

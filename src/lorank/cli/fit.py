@@ -180,8 +180,8 @@ def fit(
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
         if any(side is not None for side in (row_features, col_features, titles)):
-            raise typer.BadParameter("features and titles do not go with a folder yet; read it as one table.")
-        beyond = {"--time": time, "--features": features == "implicit", "--goal": goal == "ranking"}
+            raise typer.BadParameter("tables of features and titles do not go with a folder; read it as one table.")
+        beyond = {"--time": time, "--goal": goal == "ranking"}
         beyond["--loss"] = loss not in ("auto", "squared")
         for option in (option for option, given in beyond.items() if given):
             raise typer.BadParameter("does not go with a folder yet; read it as one table.", param_hint=option)
@@ -340,5 +340,5 @@ def _fit_folder(
 
 def _for_folder(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters of MatrixCompletion by the names that `distributed.fit` has for them."""
-    same = ("rank", "lam", "theta", "biases", "max_seconds", "tol", "dtype")
+    same = ("rank", "lam", "theta", "biases", "features", "max_seconds", "tol", "dtype")
     return {"method": params["method"], "seed": params["random_state"], **{name: params[name] for name in same}}

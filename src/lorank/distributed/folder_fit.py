@@ -39,6 +39,7 @@ def fit(
     lam: float | Sequence[float] | str = AUTO,
     theta: float | str | None = AUTO,
     biases: bool | str = AUTO,
+    features: str | None = AUTO,
     validation: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
@@ -69,6 +70,10 @@ def fit(
         given it is "nnfn". The sampler "bpmf" keeps its draws in shards as well, as many as it would in memory.
     rank, theta, biases, tol, max_iter, max_seconds, dtype : as for MatrixCompletion
         What is "auto" is chosen where lam is, and is the method's own where lam is given: rank 10 without biases.
+    features : "implicit", None or "auto"
+        "implicit" gives who rated what to the sampler, as features of rows and columns; they take up to a kilobyte for
+        each. With "auto" the sample says whether they help, and they are left out where a gigabyte over all workers
+        has no room for them.
     lam : float, a sequence of them, or "auto"
         A sequence is gone through from the largest down, each fit starting from the last; the one with the smallest
         held-out error is kept. With "auto" the entries of some rows, 300,000 at most, are searched in memory first;
@@ -91,13 +96,13 @@ def fit(
     """
     weights = _weights(lam)
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
-    wanted: dict[str, Any] = {"method": method, "rank": rank, "theta": theta, "biases": biases}
+    wanted: dict[str, Any] = {"method": method, "rank": rank, "theta": theta, "biases": biases, "features": features}
     wanted["lam"] = weights[0] if weights else AUTO
-    plainly: dict[str, Any] = {"loss": "squared", "features": None, "goal": "values"}
+    plainly: dict[str, Any] = {"loss": "squared", "goal": "values"}
     cores = min(workers * threads, available_cores())
     asked = Parameters(**MatrixCompletion(**wanted, **limits, **plainly, n_jobs=cores).get_params(deep=False))
     if not asked.any_method:
-        check_distributable(registry.find(method))
+        check_distributable(registry.find(method), features)
     searched = asked.automatic and len(weights) < 2
     held_out, refits = _held_out(asked, validation, searched or len(weights) > 1)
     if backend not in ("ray", "out-of-core"):
@@ -111,6 +116,7 @@ def fit(
     entries = parquet.count_lines(files)
     about: dict[str, Any] = {"data": (files, entries, read), "rank": rank, "theta": theta, "lam": weights or lam}
     about |= {"method": AUTO if asked.any_method else registry.find(asked.method), "biases": biases}
+    about |= {"features": features}
     about |= {"validation": held_out, "seed": seed, "dtype": dtype}
     least = DEFAULT_RANK if asked.rank == AUTO else int(asked.rank)
     budget = memory_budget or np.inf

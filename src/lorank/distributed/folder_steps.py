@@ -19,6 +19,7 @@ import numpy as np
 from lorank import registry
 from lorank.distributed.actors import RayEngine
 from lorank.distributed.calibrating import Scales, calibrate
+from lorank.distributed.directions import directions_bytes, room_for
 from lorank.distributed.engines import Engine
 from lorank.distributed.exporting import placed
 from lorank.distributed.folder_backend import FolderBackend
@@ -46,7 +47,7 @@ from lorank.solvers import Alternating, Callback, Checkpoint, Result, Solver, St
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.tuning.held_out import setting_of
 from lorank.tuning.search import Found
-from lorank.tuning.setting import Setting
+from lorank.tuning.setting import AUTO, Setting
 from lorank.tuning.trial_log import OnTrial
 from lorank.tuning.trials import CANDIDATE, Trials
 
@@ -177,6 +178,8 @@ class FolderFit:
         """What is given, or was found on a sample."""
         shape: tuple[int, int] = plain.observations.shape
         asked, trials, named = self.asked, Trials([]), {}
+        if asked.features == AUTO and not room_for(shape):
+            asked = replace(asked, features=None)
         if self.searched:
             sample = row_sample(plain.engine, shape, plain.total, SAMPLE, self.seed)
             asked, found, noise = search_sample(asked, sample, self.seed, saved, self.on_trial)
@@ -193,6 +196,7 @@ class FolderFit:
             setting = asked.setting
         method = registry.find(asked.method)
         drawn = ShardBPMF().kept_bytes(shape, setting.rank, setting.biases) if method.samples else 0
+        drawn += directions_bytes(shape) if asked.features else 0
         self.backend.check_factors(shape, self.entries, setting.rank, drawn)
         weights = self.weights if self.weights and method.tunes else [None]
         return _Begin(asked, setting.rank, downward(weights, setting, named), setting, trials)
@@ -207,7 +211,7 @@ class FolderFit:
 
     def _choose(self, plain: FolderProblem, begin: _Begin, saved: Checkpoint | None) -> tuple[_Chosen, Found]:
         """Fit all but the held-out entries, once or with each of several settings, and keep the best."""
-        fitting = FolderMethod(begin.method, plain, self.searched)
+        fitting = FolderMethod(begin.method, plain, self.searched, begin.asked.features)
         found = fit_path(
             begin.solver,
             fitting.problem,
@@ -230,7 +234,7 @@ class FolderFit:
         self, plain: FolderProblem, begin: _Begin, chosen: _Chosen, saved: Checkpoint | None
     ) -> tuple[_Chosen, Result]:
         """Fit all entries with what was chosen, from where it stands."""
-        fitting = FolderMethod(begin.method, plain, self.searched)
+        fitting = FolderMethod(begin.method, plain, self.searched, begin.asked.features)
         problem = fitting.problem(chosen.setting)
         result = solve(
             begin.solver,
@@ -252,7 +256,7 @@ class FolderFit:
         model = Model(
             result=result,
             setting=chosen.setting,
-            params={**self.params, "method": begin.method, **lam},
+            params={**self.params, "method": begin.method, "features": begin.asked.features, **lam},
             entries=sum(part.entries for part in prepared.sides[ROWS]),
             mean=plain.mean,
             columns=self.columns,

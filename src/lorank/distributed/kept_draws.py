@@ -197,7 +197,7 @@ def join_cols(
         yield number, np.zeros(1)
 
 
-def gram_of(owner: Owner, side: str, wide: FactorShards, columns: Array) -> Iterator[tuple[int, Array]]:
+def gram_of(owner: Owner, side: str, wide: FactorShards, columns: Array | slice) -> Iterator[tuple[int, Array]]:
     """The Gram of some columns."""
     for number in owner.sides[side]:
         F = owner.shard(wide, number)[:, columns].astype(np.float64)

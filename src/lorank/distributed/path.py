@@ -44,19 +44,20 @@ class FolderMethod:
 
     plain : a problem of these entries, whatever its rank and regularizer.
     searched : whether a search says how much of what offsets leave is noise; else the regularizer's threshold does.
+    features : "implicit" for who rated what.
     """
 
     method: registry.Method
     plain: FolderProblem
     searched: bool
+    features: str | None = None
 
     def problem(self, setting: Setting) -> FolderProblem:
         """The problem of a setting."""
         regularizer = self.method.build_regularizer(setting.lam, **setting.of_method)
-        ridges = self.complete(setting).bias_ridges
-        return FolderProblem(
-            self.plain.observations, regularizer, max(setting.rank, 1), ridges, engine=self.plain.engine
-        )
+        ridges, rank = self.complete(setting).bias_ridges, max(setting.rank, 1)
+        known = self.plain.who_rated_what if self.features else None
+        return FolderProblem(self.plain.observations, regularizer, rank, ridges, engine=self.plain.engine, known=known)
 
     def complete(self, setting: Setting) -> Setting:
         """The setting with the ridges of its biases, if it has any."""
@@ -80,10 +81,15 @@ def search_sample(
     parts = parts_of(sample, seed)
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2  # of which a search takes half
     own = None if checkpoint is None else replace(checkpoint, path=sample_file(checkpoint.path), load_shards=None)
-    option, found = choosing.tune(replace(asked, max_seconds=seconds), parts, seed, own, on_trial)
+    option, found = choosing.tune(replace(asked, max_seconds=seconds), parts, seed, own, on_trial, _runs_on_folders)
     if found.interrupted:
         raise KeyboardInterrupt
     return option, found, noise_norm(parts[0][0])
+
+
+def _runs_on_folders(option: Parameters) -> bool:
+    """Of a folder, features are for the sampler alone."""
+    return option.features is None or registry.find(option.method).samples
 
 
 def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, most: int | None) -> Strategy:

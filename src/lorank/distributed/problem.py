@@ -11,6 +11,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.distributed.actors import RayEngine, check_cluster
+from lorank.distributed.directions import ShardDirections, who_rated_what
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
@@ -20,6 +21,7 @@ from lorank.observations import Observations
 from lorank.problems import Problem
 from lorank.problems.base import START_STREAM
 from lorank.problems.offsets import ROUNDS, Offsets, alternate
+from lorank.side_information.features import Directions
 from lorank.types import Array
 
 SIDES = ROWS, COLS
@@ -69,6 +71,16 @@ class FolderProblem(Problem):
     """
 
     engine: Engine = field(kw_only=True)
+    # Directions of who rated what of rows and of columns, if they are features.
+    known: tuple[ShardDirections, ShardDirections] | None = field(default=None, kw_only=True)
+
+    def directions(self, transposed: bool) -> Directions | None:
+        return None if self.known is None else self.known[transposed]
+
+    @cached_property
+    def who_rated_what(self) -> tuple[ShardDirections, ShardDirections]:
+        """The directions that who rated what has; found once."""
+        return who_rated_what(self.engine, self.observations.shape)
 
     # The observed entries.
 

@@ -39,8 +39,10 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
             spread.engine.close()
 
 
-def check_distributable(method: Method) -> None:
+def check_distributable(method: Method, features: str | None) -> None:
     """Refuse a method that needs all entries of a folder in one process."""
     if not (method.distributes or method.samples):
         able = registry.distributable()
         raise InputError(f"Method {method.name!r} runs on one machine only; folders take {able}, bpmf.")
+    if features == "implicit" and not method.samples:
+        raise InputError(f"Of a folder, who rated what goes with method 'bpmf' or 'auto', not with {method.name!r}.")

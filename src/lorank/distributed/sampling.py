@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lorank import kernels
+from lorank.distributed.directions import ShardDirections, unknown_lines
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.kept_draws import ShardDraws, kept_draw
 from lorank.distributed.owner import Owner
@@ -23,17 +24,20 @@ from lorank.distributed.parts import COLS, HELD_OUT, ROWS, line_sums
 from lorank.distributed.problem import SIDES, FolderProblem
 from lorank.linalg import Factors
 from lorank.problems.offsets import Offsets
+from lorank.side_information.features import Directions
 from lorank.solvers import Posterior
 from lorank.solvers.gibbs.bpmf import BPMF
 from lorank.solvers.gibbs.chain import HELD, START_ROUNDS, Chain, Sampler, Side, first_numbers, first_scales
 from lorank.solvers.gibbs.convergence import Probes, drawn_entries
-from lorank.solvers.gibbs.hyper import Prior
+from lorank.solvers.gibbs.hyper import Hyper, Prior, normal
 from lorank.solvers.gibbs.noise import LEAST, draw_nu
 from lorank.types import Array
 
 # What random numbers of a sweep and a part are for: weights of rows, and of columns with the next number. Numbers that
 # are named by fewer words are named by zeros after them.
 WEIGHTS = 4
+# The same for what lines without entries are expected to be.
+UNKNOWN = 6
 
 
 @dataclass(frozen=True)
@@ -78,15 +82,18 @@ class ShardSampler(Sampler):
         left, right, weights, others = shards
         prior, precision, p, dtype = self.priors[transposed], chain.precision, self.p, factors.dtype
         hyper, lines = side.hyper, len(left)
+        known: Any = prior.features
         if t > HELD:
-            sums = engine.run(name, moments, left, p)
-            hyper = prior.draw_by_sums(hyper, sums[p:].reshape(p, p), sums[:p], lines, float(lines), rng)
+            total, second, rest = np.split(engine.run(name, moments, left, p, known), [p, p + p * p])
+            count, Z = (lines, None) if known is None else (known.known, rest.reshape(-1, p))
+            hyper = prior.draw_by_sums(hyper, second.reshape(p, p), total, count, Z, rng)
+        expected = Expected.of(hyper, known, (self.seed, t, UNKNOWN + transposed))
         ridge = (hyper.Lambda / precision).astype(dtype)
         out, mean = engine.new(left, None), None if transposed else engine.new(left, None)
         about = engine.factor(name, lines, 0, float, 2)
         through = right.weighed(others) if self.weighted else right
         args = (out, mean, about, through, weights, self.weighted, self.problem.biased, float(factors.offset))
-        numbers = (ridge, hyper.mu.astype(dtype) @ ridge, float(precision**-0.5), self.seed, 4 * t + transposed)
+        numbers = (ridge, expected, float(precision**-0.5), self.seed, 4 * t + transposed)
         loss, *summary = engine.run(name, draw, *args, *numbers, other=through)
         engine.remember(out, np.array(summary))
         side = replace(side, hyper=hyper)
@@ -96,6 +103,41 @@ class ShardSampler(Sampler):
             (loss,) = engine.run(name, draw_weights, drawn, about, precision, nu, (self.seed, t, WEIGHTS + transposed))
             side = replace(side, weights=drawn, nu=nu)
         return side, mean, out, float(loss)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Where lines are expected in a draw: mu (p,), or mu + U C with who rated what, U in shards and C (r, p).
+
+    A line without entries is expected anywhere: see `lorank.solvers.gibbs.hyper`. Lambda and `scale` say how far, and
+    `name` which random numbers.
+    """
+
+    mu: Array
+    U: FactorShards | None = None
+    coefficients: Array | None = None
+    Lambda: Array | None = None
+    scale: float = 0.0
+    name: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, hyper: Hyper, known: ShardDirections | None, name: tuple[int, ...]) -> Expected:
+        if known is None or hyper.coefficients is None:
+            return cls(hyper.mu)
+        U: Any = known.U
+        scale = float(np.sqrt(known.mean_square / hyper.lb))
+        return cls(hyper.mu, U, hyper.coefficients.astype(np.float32), hyper.Lambda, scale, name)
+
+    def means(self, owner: Owner, side: str, number: int, lines: int, dtype: Any) -> Array:
+        """Of the lines of a part (lines, p)."""
+        if self.U is None or self.coefficients is None or self.Lambda is None:
+            return np.tile(self.mu.astype(dtype), (lines, 1))
+        M = owner.shard(self.U, number)[:, : len(self.coefficients)] @ self.coefficients
+        unknown = unknown_lines(owner, side, number)
+        if unknown.size:
+            rng = np.random.default_rng([*self.name, number])
+            M[unknown] = self.scale * normal((unknown.size, self.mu.size), self.Lambda, rng)
+        return np.asarray((M + self.mu.astype(M.dtype)).astype(dtype, copy=False))
 
 
 @dataclass(frozen=True)
@@ -184,11 +226,20 @@ def entries_at(owner: Owner, side: str, numbers: Array, starts: Array) -> Iterat
         yield number, np.column_stack([lines.expanded[own] + part.lo, lines.indices[own]]).astype(np.int64)
 
 
-def moments(owner: Owner, side: str, factor: FactorShards, p: int) -> Iterator[tuple[int, Array]]:
-    """Sum of the lines (p,), and their Gram (p, p)."""
+def moments(
+    owner: Owner, side: str, factor: FactorShards, p: int, known: ShardDirections | None
+) -> Iterator[tuple[int, Array]]:
+    """Sum of lines (p,), their Gram (p, p) and, with features, U^T W (r, p); lines without features do not count."""
     for number in owner.sides[side]:
-        W = owner.shard(factor, number)[:, :p].astype(np.float64)
-        yield number, np.concatenate([W.sum(axis=0), (W.T @ W).ravel()])
+        drawn = owner.shard(factor, number)[:, :p]
+        Z = np.zeros(0)
+        if known is not None:
+            U: Any = known.U
+            # In blocks, as in memory: in single precision a long sum would lose digits.
+            directions = Directions(owner.shard(U, number)[:, : known.squares.size], known.squares)
+            Z, drawn = directions.project(drawn), np.delete(drawn, unknown_lines(owner, side, number), axis=0)
+        W = drawn.astype(np.float64)
+        yield number, np.concatenate([W.sum(axis=0), (W.T @ W).ravel(), Z.ravel()])
 
 
 def draw(
@@ -203,7 +254,7 @@ def draw(
     biased: bool,
     offset: float,
     ridge: Array,
-    pull: Array,
+    expected: Expected,
     size: float,
     seed: int,
     stream: int,
@@ -226,7 +277,7 @@ def draw(
             kernels.draw_lines,
             lines.pointers,
             *(*lines.arrays, features, k, biased, dtype.type(offset), own, roots),
-            *(ridge, np.tile(pull, (count, 1)), dtype.type(size)),
+            *(ridge, expected.means(owner, side, part.number, count, dtype) @ ridge, dtype.type(size)),
             *(np.uint64(seed), stream, part.lo, 1, centre, drawn, loss),
             work_per_entry=(p + 1) * (p + 2) / 2,
             work_per_line=p**3 / 6 + 2 * p**2,

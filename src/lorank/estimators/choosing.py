@@ -16,7 +16,7 @@ information that it does not take, or on a backend other than "local".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -60,13 +60,14 @@ def tune(
     seed: int,
     checkpoint: Checkpoint | None = None,
     on_trial: OnTrial | None = None,
+    runs: Callable[[Parameters], bool] = lambda option: True,
 ) -> tuple[Parameters, Found]:
     """Choose whatever is "auto", by parts of the data to learn from and to judge by.
 
-    The parameters of the kind that was chosen, and what was found.
+    The parameters of the kind that was chosen, and what was found. `runs` says which kinds can be fitted to all of it.
     """
     parts = choice.in_single_precision(parts)
-    options = candidates(asked, parts[0][0])
+    options = {name: option for name, option in candidates(asked, parts[0][0]).items() if runs(option)}
     seconds = math.inf if asked.max_seconds is None else asked.max_seconds / 2
     with one_blas_thread():
         # Several kinds are compared on some rows of large data; what is tuned is then tuned on all of them.

@@ -64,6 +64,11 @@ class Directions:
         """The mean over lines whose features are known of the squared norm of what the directions have of them."""
         return float(self.squares.sum()) / max(len(self.U) - self.unknown.size, 1)
 
+    @property
+    def ones(self) -> Array:
+        """U^T 1 (r,)."""
+        return self.project(np.ones((len(self.U), 1)))[:, 0]
+
     def project(self, M: Array, workers: kernels.Workers | None = None) -> Array:
         """U^T M in float64."""
         return self._project(M, workers).astype(np.float64, copy=False)
@@ -269,14 +274,19 @@ def _leading(F: Any, r: int, workers: kernels.Workers) -> tuple[Array, Array]:
 
 
 def _near_orthogonal(Y: Array) -> Array:
-    """Y L^-T with Y^T Y = L L^T, orthogonal but for a little ridge: where F has fewer directions than asked for.
+    """Y L^-T with Y^T Y = L L^T but for a little ridge."""
+    root = near_triangle(np.asarray(Y.T @ Y.astype(np.float64))).astype(np.float32)
+    return np.ascontiguousarray(scipy.linalg.solve_triangular(root, Y.T, lower=True).T)
+
+
+def near_triangle(gram: Array) -> Array:
+    """L with L L^T = gram but for a little ridge: where F has fewer directions than asked for.
 
     In double precision, since rounding must stay below the ridge.
     """
-    gram = np.asarray(Y.T @ Y.astype(np.float64))
+    gram = gram.astype(np.float64)
     gram[np.diag_indices(len(gram))] += 1e-6 * np.trace(gram) / len(gram)
-    root = np.linalg.cholesky(gram).astype(np.float32)
-    return np.ascontiguousarray(scipy.linalg.solve_triangular(root, Y.T, lower=True).T)
+    return np.linalg.cholesky(gram)
 
 
 def _product(F: Any, workers: kernels.Workers) -> Any:

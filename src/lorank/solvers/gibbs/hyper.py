@@ -61,7 +61,7 @@ class Prior:
         self.A[k:] = np.sqrt(variance)
         self.free = (np.arange(self.p) >= k) & (not centred)
         self.unknown = np.zeros(0, np.int64) if features is None else features.unknown
-        self.ones = np.zeros(0) if features is None else features.project(np.ones((len(features.U), 1)))[:, 0]
+        self.ones = np.zeros(0) if features is None else features.ones
 
     def start(self, deviations: Array) -> Hyper:
         """For factors of these standard deviations (p,)."""
@@ -72,24 +72,30 @@ class Prior:
         """lb, mu, Lambda and 1/a with B integrated out, then M. factor (lines, p)."""
         known = np.delete(factor, self.unknown, axis=0) if self.unknown.size else factor
         W = known.astype(np.float64)
-        n, second, total = len(W), W.T @ W, W.sum(axis=0)
-        if self.features is None:
-            return self.draw_by_sums(last, second, total, n, float(n), rng)
-        squares, Z = self.features.squares, self.features.project(factor)
+        Z = None if self.features is None else self.features.project(factor)
+        return self.draw_by_sums(last, W.T @ W, W.sum(axis=0), len(W), Z, rng)
+
+    def draw_by_sums(
+        self, last: Hyper, second: Array, total: Array, lines: int, Z: Array | None, rng: np.random.Generator
+    ) -> Hyper:
+        """The same, given W^T W (p, p) and W^T 1 (p,) of so many lines, and Z = U^T W (r, p) if they have features."""
+        if self.features is None or Z is None:
+            return self._draw(last, second, total, lines, float(lines), rng)
+        squares = self.features.squares
         lb = draw_lb(last.lb, Z - np.outer(self.ones, last.mu), last.Lambda, squares, rng)
         gain = squares / (squares + lb)
         # U is in single precision: where features say everything, what is left of a variance is its rounding.
         second = second - Z.T @ (gain[:, None] * Z) + np.diag(ROUNDING * np.diag(second))
         total = total - Z.T @ (gain * self.ones)
-        drawn = self.draw_by_sums(last, second, total, n, n - float(gain @ self.ones**2), rng)
+        drawn = self._draw(last, second, total, lines, lines - float(gain @ self.ones**2), rng)
         E = normal(Z.shape, drawn.Lambda, rng)
         coefficients = gain[:, None] * (Z - np.outer(self.ones, drawn.mu)) + np.sqrt(gain)[:, None] * E
         return replace(drawn, lb=lb, coefficients=coefficients)
 
-    def draw_by_sums(
+    def _draw(
         self, last: Hyper, second: Array, total: Array, lines: int, ones: float, rng: np.random.Generator
     ) -> Hyper:
-        """mu, Lambda and 1/a given W^T W (p, p) and W^T 1 (p,) of so many lines, less what features say of them.
+        """mu, Lambda and 1/a given sums of so many lines, less what features say of them.
 
         `ones` is 1^T 1 less that: the number of lines without features.
         """

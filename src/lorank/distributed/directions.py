@@ -1,0 +1,146 @@
+"""Who rated what as features in shards: their leading directions, found by products with the entries of the parts.
+
+Row i has the features f_i with 1/sqrt(n_i) at its n_i columns: F = D^(-1/2) A, A the pattern of the entries. The
+directions are found by subspace iteration as in memory (`lorank.side_information.features`), each product where the
+lines are; what the driver has are Grams of the width of the subspace. They take 4 r bytes for each row and column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+
+from lorank import kernels
+from lorank.distributed.engines import Engine
+from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.kept_draws import gram_of
+from lorank.distributed.owner import Owner
+from lorank.distributed.parts import COLS, ROWS
+from lorank.errors import InputError
+from lorank.side_information.features import DIRECTIONS, OVERSAMPLING, PASSES, Directions, near_triangle
+from lorank.types import Array
+
+# Bytes that the directions of both sides may take over all workers, and the fewest that are of use.
+BUDGET, FEWEST = 1 << 30, 32
+# What random numbers of the first subspace are named by, beside the part.
+STREAM = 17
+
+
+@dataclass(frozen=True)
+class ShardDirections(Directions):
+    """U is in shards (lines, width), of which the first r columns count; U^T 1, and how many lines have entries, here.
+
+    Lines without entries are unknown; their owners find them.
+    """
+
+    sums: Array = field(default_factory=lambda: np.zeros(0))
+    known: int = 0
+
+    @property
+    def ones(self) -> Array:
+        return self.sums
+
+    @property
+    def mean_square(self) -> float:
+        return float(self.squares.sum()) / max(self.known, 1)
+
+
+def room_for(shape: tuple[int, int]) -> int:
+    """How many directions there is room for, 0 if they are too few to be of use."""
+    most = min(DIRECTIONS, BUDGET // (4 * sum(shape)))
+    return most if most >= FEWEST else 0
+
+
+def directions_bytes(shape: tuple[int, int]) -> int:
+    """What the directions of both sides take, with those that the search for them is on its way with."""
+    return 3 * 4 * sum(shape) * _width(room_for(shape))
+
+
+def who_rated_what(engine: Engine, shape: tuple[int, int]) -> tuple[ShardDirections, ShardDirections]:
+    """The leading directions of rows and of columns."""
+    r = room_for(shape)
+    if not r:
+        raise InputError(
+            f"Who rated what has no room for {shape[0]} x {shape[1]} rows and columns; fit with features=None."
+        )
+    rows, cols = (_leading(engine, side, shape, r) for side in (ROWS, COLS))
+    return rows, cols
+
+
+def _leading(engine: Engine, side: str, shape: tuple[int, int], r: int) -> ShardDirections:
+    own, others = shape if side == ROWS else shape[::-1]
+    other, width = COLS if side == ROWS else ROWS, _width(r)
+    Q = engine.factor(other, others, width, np.float32, width)
+    engine.run(other, normal_lines, Q)
+
+    def product(by: str, lines: int, through: FactorShards, power: float) -> FactorShards:
+        new = engine.factor(by, lines, width, np.float32, width)
+        engine.run(by, multiply, new, through, power, other=through)
+        return new
+
+    # F^T F = A^T D^-1 A.
+    for _ in range(PASSES):
+        Q = _near_orthogonal(product(other, others, product(side, own, Q, 1.0), 0.0))
+    Y = product(side, own, _near_orthogonal(Q), 0.5)
+    squares, rotation = np.linalg.eigh(_gram(Y))
+    squares, rotation = squares[::-1], rotation[:, ::-1]
+    count = min(r, int(np.count_nonzero(squares > 1e-7 * squares.max(initial=1e-300))))
+    turn = np.zeros((width, width))
+    turn[:, :count] = rotation[:, :count] / np.sqrt(squares[:count])
+    U = Y.turned(width, turn)
+    known, *sums = engine.run(side, column_sums, U, count)
+    return ShardDirections(U, squares[:count], sums=np.array(sums), known=int(known))  # type: ignore[arg-type]
+
+
+def _width(r: int) -> int:
+    """Of the subspace that is iterated."""
+    return -(-(r + OVERSAMPLING) // kernels.LANES) * kernels.LANES
+
+
+def _near_orthogonal(Y: FactorShards) -> FactorShards:
+    return Y.turned(Y.k, scipy.linalg.solve_triangular(near_triangle(_gram(Y)), np.eye(Y.k), lower=True).T)
+
+
+def _gram(Y: FactorShards) -> Array:
+    """Y^T Y in double precision."""
+    return Y.engine.run(Y.side, gram_of, Y, slice(None)).reshape(Y.k, Y.k)
+
+
+# What owners do.
+
+
+def normal_lines(owner: Owner, side: str, new: FactorShards) -> Iterator[tuple[int, Array]]:
+    """Independent normal entries, the same whoever owns a part: the features are data."""
+    for number, part in owner.sides[side].items():
+        rng = np.random.default_rng([STREAM, number])
+        owner.keep(new, number, rng.standard_normal((part.hi - part.lo, new.width)).astype(np.float32))
+        yield number, np.zeros(1)
+
+
+def multiply(
+    owner: Owner, side: str, new: FactorShards, through: FactorShards, power: float
+) -> Iterator[tuple[int, Array]]:
+    """D^-power A times a factor, D the numbers of entries of the lines."""
+    for part, lines, features in owner.with_features(side, through):
+        counts = np.diff(lines.pointers)
+        values = np.repeat(np.maximum(counts, 1).astype(np.float32) ** np.float32(-power), counts)
+        out = kernels.aligned_zeros((counts.size, new.width), np.float32)
+        args = (lines.pointers, lines.indices, values, features, out)
+        owner.workers.run(kernels.multiply_lines, lines.pointers, *args, work_per_entry=new.width)
+        owner.keep(new, part.number, out)
+        yield part.number, np.zeros(1)
+
+
+def column_sums(owner: Owner, side: str, U: FactorShards, r: int) -> Iterator[tuple[int, Array]]:
+    """How many lines have entries, and U^T 1 (r,)."""
+    for number in owner.sides[side]:
+        shard = owner.shard(U, number)[:, :r]
+        yield number, np.concatenate([[len(shard) - unknown_lines(owner, side, number).size], shard.sum(0, np.float64)])
+
+
+def unknown_lines(owner: Owner, side: str, number: int) -> Array:
+    """Lines of a part that have no entries."""
+    return np.flatnonzero(np.diff(owner.sides[side][number].lines().pointers) == 0)
