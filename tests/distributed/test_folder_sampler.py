@@ -189,5 +189,3 @@ def test_the_sample_says_whether_to_sample(folder, tmp_path):
 def test_what_is_not_for_folders_is_refused(folder):
     with pytest.raises(InputError, match="'nuclear' runs on one machine only; folders take nnfn"):
         fit(folder, **NAMES, method="nuclear")
-    with pytest.raises(InputError, match="only the fit of a folder makes and gives back: write the table as Parquet"):
-        MatrixCompletion("bpmf", rank=2, backend="ray").fit(np.ones((3, 3)))

@@ -101,9 +101,15 @@ def test_what_is_chosen_is_the_same(folder, work, monkeypatch):
             killed.append(actors()[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    far = fit(folder, **params, workers=3, work_folder=work, callbacks=[kill])
+    counts = []
+    monkeypatch.setattr(folder_steps, "search_sample", None)  # not here, but in an actor
+    far = fit(
+        folder, **params, workers=3, work_folder=work, callbacks=[kill], on_trial=lambda *count: counts.append(count)
+    )
     assert killed
     same(far, alone)
+    searched = [trial for trial in far.trials if not trial["candidate"].endswith("all rows")]
+    assert counts[-1][0] == len(searched)
     told = [[(trial["candidate"], trial["lam"], trial["error"]) for trial in model.trials] for model in (far, alone)]
     assert told[0] == told[1]
 

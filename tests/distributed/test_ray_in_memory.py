@@ -11,8 +11,10 @@ from lorank import MatrixCompletion
 from lorank.distributed import over_ray
 from lorank.distributed.problem import ROWS, BlockProblem
 from lorank.errors import InputError
+from lorank.estimators.choosing import candidates
 from lorank.problems import Problem
 from lorank.regularizers import FactoredNNFN
+from lorank.side_information import GraphLaplacian
 from lorank.solvers import Alternating, Stopping, solve
 
 pytestmark = pytest.mark.usefixtures("session")
@@ -59,6 +61,18 @@ def test_features_go_with_it(data):
     same(far.result_, local.result_)
 
 
+@pytest.mark.parametrize(("workers", "features"), [(3, None), (2, "implicit")])
+def test_the_sampler_draws_the_same_bits(data, workers, features):
+    fit = {"method": "bpmf", "rank": 3, "features": features, "biases": True, "max_iter": 30, "random_state": 0}
+    local, far = (
+        MatrixCompletion(**fit, backend=where, n_workers=workers).fit(data.train, validation=data.validation)
+        for where in ("local", "ray")
+    )
+    same(far.result_, local.result_)
+    assert far.history_["validation"][-1] == local.history_["validation"][-1]
+    np.testing.assert_array_equal(*(one.model_.interval([0, 1, 2], [3, 4, 5]) for one in (far, local)))
+
+
 def test_workers_killed_again_and_again(data):
     local = fitted(Problem(data.train, REGULARIZER, 4))
     problem = over_ray(data.train, REGULARIZER, 4, None, 2)
@@ -92,8 +106,32 @@ def test_what_runs_on_one_machine_only_says_so(data):
         MatrixCompletion("nuclear", backend="ray").fit(data.train)
     with pytest.raises(InputError, match=r"GradientDescent.*one machine"):
         MatrixCompletion(solver="gradient", backend="ray").fit(data.train)
+    with pytest.raises(InputError, match="losses other than the squared one run on one machine only"):
+        MatrixCompletion("bpmf", loss="ordinal", backend="ray").fit(data.train)
+    graph = GraphLaplacian.from_adjacency(np.ones((data.train.shape[0],) * 2))
+    with pytest.raises(InputError, match="Graphs, kernel priors and losses"):
+        MatrixCompletion("bpmf", row_side=graph, backend="ray").fit(data.train)
+    with pytest.raises(InputError, match="unobserved_weight and frequency_power run on one machine only"):
+        MatrixCompletion(unobserved_weight=0.1, backend="ray").fit(data.train)
+    with pytest.raises(InputError, match="goal='ranking', unobserved_weight"):
+        MatrixCompletion(goal="ranking", backend="ray").fit(data.train)
     with pytest.raises(InputError, match="Unknown backend 'dask'; there are local, ray"):
         MatrixCompletion(backend="dask").fit(data.train)
+
+
+def test_the_same_kinds_are_candidates_as_in_memory(data):
+    for effort in ("fast", "balanced"):
+        kinds = [
+            list(candidates(MatrixCompletion(effort=effort, backend=where)._asked(), data.train))
+            for where in ("local", "ray")
+        ]
+        assert kinds[0] == kinds[1]
+    levels = data.train.with_values(np.round(np.clip(data.train.values, -3, 3)))
+    losses = [
+        {kind.loss for kind in candidates(MatrixCompletion(effort="best", backend=where)._asked(), levels).values()}
+        for where in ("local", "ray")
+    ]
+    assert losses == [{"squared", "ordinal"}, {"squared"}]
 
 
 def test_a_cluster_that_is_too_small_is_refused_with_the_estimate(data):

@@ -219,7 +219,8 @@ def test_the_warning_points_to_the_users_line(problem):
 
 def test_what_a_solver_holds_is_declared():
     assert [kind.__name__ for kind in (Alternating, PALM, SoftImputeALS, BPMF, DCA) if kind.distributes] == [
-        "Alternating"
+        "Alternating",
+        "BPMF",
     ]
     assert BPMF.samples
     assert not any(kind.samples for kind in (Alternating, DCA))

@@ -26,6 +26,9 @@ from lorank.types import Array
 # One actor may die this often within a half-step before the fit is given up: then something kills them by system.
 DEATHS = 20
 
+# Arrays with a place for each line of a part, given the threads, the part, what all parts share and the lines' own.
+OnLines = Callable[..., tuple[Array, ...]]
+
 
 class _Worker:
     """An actor that owns the parts of one worker.
@@ -63,9 +66,11 @@ class _Worker:
         """Seconds, and what `Owner.each` gives."""
         return self._timed(lambda: self.owner.each(side, operation, *args), route)
 
-    def regress(self, side: str, drag: Array, *args: Any) -> tuple[float, tuple[Array, Array]]:
-        """Regressions of all lines of a side on a factor that comes along; the lines' factors go back."""
-        return self._timed(lambda: _regressions(self.owner, side, unlocked(drag), *args), [])
+    def on_lines(
+        self, side: str, function: OnLines, shared: tuple[Any, ...], own: tuple[Array, ...]
+    ) -> tuple[float, tuple[Array, ...]]:
+        """What a function gives for all lines of a side, with numbers that come along and all of which go back."""
+        return self._timed(lambda: _over_lines(self.owner, side, function, shared, own), [])
 
     def lines_of(self, factor: FactorShards, positions: Array | None) -> list[Array]:
         """Lines that this worker owns, for others: one array of those at some positions, or all, shard by shard."""
@@ -147,24 +152,22 @@ class RayEngine(Engine):
         found = {number: answer for own in answers.values() for number, answer in own.items()}
         return [found[number] for number in sorted(found)]
 
-    def regress(
-        self, side: str, right: Array, k: int, biased: bool, offset: float, ridge: Array, drag: Array
-    ) -> tuple[Array, Array]:
-        """Factors (padded) and losses of all lines of a side, given the other factor: for factors that are here."""
+    def on_lines(
+        self, side: str, function: OnLines, shared: tuple[Any, ...], own: tuple[Array, ...]
+    ) -> tuple[Array, ...]:
+        """Arrays of a function of all lines of a side: for factors that are here, and not in shards.
+
+        `shared` goes to all workers, and of the arrays in `own`, which have a place for each line or are empty, each
+        gets its lines' part.
+        """
         import ray
 
-        runs, there = self._runs[side], ray.put(right)
-        spans = [slice(run[0].lo, run[-1].hi) if run else slice(0, 0) for run in runs]
-        pulls = [ray.put(drag[span]) if drag.size else drag for span in spans]
+        there, spans = ray.put(shared), [slice(*_bounds(run)) for run in self._runs[side]]
+        mine = [ray.put(tuple(each[span] if each.size else each for each in own)) for span in spans]
         answers = self._everywhere(
-            side,
-            lambda number: self._actors[number].regress.remote(side, pulls[number], there, k, biased, offset, ridge),
+            side, lambda number: self._actors[number].on_lines.remote(side, function, there, mine[number])
         )
-        lines = max(span.stop for span in spans)
-        left, loss = np.empty((lines, right.shape[1]), right.dtype), np.empty(lines)
-        for number, own in answers.items():
-            left[spans[number]], loss[spans[number]] = own
-        return left, loss
+        return tuple(np.concatenate(each) for each in zip(*(answers[number] for number in sorted(answers))))
 
     def prepare(self, line_bytes: int) -> Route:
         """Ask every worker what it needs of the others, and decide what travels."""
@@ -281,19 +284,16 @@ class RayEngine(Engine):
         self._actors, self._own = [], []
 
 
-def _regressions(
-    owner: Owner, side: str, drag: Array, right: Array, k: int, biased: bool, offset: float, ridge: Array
-) -> tuple[Array, Array]:
-    """Padded factor and loss of each line of a side."""
-    right, parts = unlocked(right), list(owner.sides[side].values())
-    count = parts[-1].hi - parts[0].lo
-    out, loss = np.empty((count, right.shape[1]), right.dtype), np.empty(count)
+def _over_lines(
+    owner: Owner, side: str, function: OnLines, shared: tuple[Any, ...], own: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    shared = tuple(unlocked(each) if isinstance(each, np.ndarray) else each for each in shared)
+    parts, found = list(owner.sides[side].values()), []
     for part in parts:
         span = slice(part.lo - parts[0].lo, part.hi - parts[0].lo)
-        own = np.ascontiguousarray(drag[span]) if drag.size else drag
-        found = kernels.solve_lines(*part.lines().arrays, right, k, biased, offset, ridge, own, owner.workers)
-        out[span], loss[span] = found
-    return out, loss
+        mine = (np.ascontiguousarray(unlocked(each)[span]) if each.size else each for each in own)
+        found.append(function(owner.workers, part, shared, *mine))
+    return tuple(np.concatenate(each) for each in zip(*found))
 
 
 def check_cluster(

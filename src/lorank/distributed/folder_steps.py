@@ -32,6 +32,8 @@ from lorank.distributed.path import (
     files_of,
     fit_path,
     from_sample,
+    sample_file,
+    search_in_actor,
     search_sample,
 )
 from lorank.distributed.prepare import Prepared
@@ -182,7 +184,9 @@ class FolderFit:
             asked = replace(asked, features=None)
         if self.searched:
             sample = row_sample(plain.engine, shape, plain.total, SAMPLE, self.seed)
-            asked, found, noise = search_sample(asked, sample, self.seed, saved, self.on_trial)
+            own = None if saved is None else replace(saved, path=sample_file(saved.path), load_shards=None)
+            search = search_in_actor if self.backend.on_ray else search_sample
+            asked, found, noise = search(asked, sample, self.seed, own, self.on_trial)
             trials, rank = found.trials, max(found.parameters["rank"], 1)
             self.backend.check_factors(shape, self.entries, rank)
             if not registry.find(asked.method).samples:

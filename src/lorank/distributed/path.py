@@ -17,6 +17,7 @@ import numpy as np
 
 from lorank import registry
 from lorank.distributed.problem import FolderProblem
+from lorank.errors import InputError
 from lorank.estimators import choosing
 from lorank.estimators.parameters import Parameters
 from lorank.estimators.running import threshold_of
@@ -35,7 +36,11 @@ from lorank.tuning.trials import CANDIDATE, TrialStatus
 # Entries of the sample, and multiples of its lam that all entries are fitted with first.
 SAMPLE, ABOVE = 300_000, (16.0, 4.0)
 
+# How often an actor that searches may die.
+RESTARTS = 3
+
 Strategy = Callable[[Search], Fitted | None]
+Searched = tuple[Parameters, Found, float]
 
 
 @dataclass(frozen=True)
@@ -72,19 +77,69 @@ class FolderMethod:
 
 def search_sample(
     asked: Parameters, sample: Observations, seed: int, checkpoint: Checkpoint | None, on_trial: OnTrial | None
-) -> tuple[Parameters, Found, float]:
-    """The parameters of the kind that was chosen on a sample, what was found, and the norm of noise of variance 1 at
-    the entries that it learnt from.
+) -> Searched:
+    """The parameters of the kind that was chosen on a sample, what was found without its factors, and the norm of noise
+    of variance 1 at the entries that it learnt from.
 
     It takes a quarter of the time that there is.
     """
     parts = parts_of(sample, seed)
     seconds = None if asked.max_seconds is None else asked.max_seconds / 2  # of which a search takes half
-    own = None if checkpoint is None else replace(checkpoint, path=sample_file(checkpoint.path), load_shards=None)
-    option, found = choosing.tune(replace(asked, max_seconds=seconds), parts, seed, own, on_trial, _runs_on_folders)
+    asked = replace(asked, max_seconds=seconds)
+    option, found = choosing.tune(asked, parts, seed, checkpoint, on_trial, _runs_on_folders)
     if found.interrupted:
         raise KeyboardInterrupt
-    return option, found, noise_norm(parts[0][0])
+    return option, replace(found, best=Fitted(found.best.trial)), noise_norm(parts[0][0])
+
+
+class _Searcher:
+    """An actor that searches a sample, while a second thread says how far it is."""
+
+    def __init__(self) -> None:
+        self.trials: tuple[int, int] | None = None
+
+    def search(self, asked: Parameters, sample: Observations, seed: int, saved: tuple[Any, ...] | None) -> Searched:
+        """What `search_sample` gives; `saved` says what its checkpoint is."""
+        return search_sample(asked, sample, seed, None if saved is None else Checkpoint(*saved), self._note)
+
+    def _note(self, done: int, expected: int) -> None:
+        self.trials = done, expected
+
+    def seen(self) -> tuple[int, int] | None:
+        """Trials that are done, and about how many there will be."""
+        return self.trials
+
+
+def search_in_actor(
+    asked: Parameters, sample: Observations, seed: int, checkpoint: Checkpoint | None, on_trial: OnTrial | None
+) -> Searched:
+    """The same in a Ray actor, so that what a search takes, most of it kept draws, is not taken from the driver.
+
+    It needs no CPU of its own: the workers wait for it.
+    """
+    import ray
+    from ray.exceptions import RayTaskError
+
+    saved = None
+    if checkpoint is not None:
+        saved = Path(checkpoint.path).absolute(), checkpoint.fingerprint, checkpoint.seconds
+    kind: Any = ray.remote(_Searcher)
+    again = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+    actor = kind.options(num_cpus=0, max_concurrency=2, **again).remote()
+    try:
+        found, last, done = actor.search.remote(asked, sample, seed, saved), None, False
+        while not done:
+            done = bool(ray.wait([found], timeout=0.5)[0])
+            seen = ray.get(actor.seen.remote())
+            if on_trial is not None and seen is not None and seen != last:
+                on_trial(*seen)
+                last = seen
+        answer: Searched = ray.get(found)
+        return answer
+    except RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, InputError) else error) from None
+    finally:
+        ray.kill(actor)
 
 
 def _runs_on_folders(option: Parameters) -> bool:

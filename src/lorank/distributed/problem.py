@@ -15,7 +15,7 @@ from lorank.distributed.directions import ShardDirections, who_rated_what
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
-from lorank.distributed.parts import COLS, HELD_OUT, ROWS, parts_of
+from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, parts_of
 from lorank.linalg import Factors, accurate_balance, diagonal_frame, pad
 from lorank.observations import Observations
 from lorank.problems import Problem
@@ -31,7 +31,7 @@ DRAWS = 1 << 20
 
 @dataclass(frozen=True)
 class BlockProblem(Problem):
-    """A problem in memory whose regressions Ray actors solve; the same bits as `Problem`."""
+    """A problem in memory whose lines Ray actors solve or draw; the same bits as `Problem`."""
 
     engine: Any = field(kw_only=True)
 
@@ -49,8 +49,41 @@ class BlockProblem(Problem):
     ) -> tuple[Array, float]:
         full, drag = self.line_terms(factors, ridge, pull, transposed, expected, beside)
         shared = (factors.right, factors.k, self.biased, factors.offset, full)
-        left, loss = self.engine.regress(SIDES[transposed], *shared, drag)
+        left, loss = self.engine.on_lines(SIDES[transposed], solve_part, shared, (drag,))
         return left, float(loss.sum())
+
+    def line_draws(
+        self,
+        factors: Factors,
+        own: Array,
+        roots: Array,
+        ridge: Array,
+        pull: Array,
+        size: float,
+        name: tuple[int, int],
+        transposed: bool,
+        lines: Any,
+    ) -> tuple[Array, Array, Array]:
+        shared = (factors.right, factors.k, self.biased, factors.offset, roots, ridge, size, name)
+        mean, out, loss = self.engine.on_lines(SIDES[transposed], draw_part, shared, (own, pull))
+        return mean, out, loss
+
+
+def solve_part(workers: kernels.Workers, part: Part, shared: tuple[Any, ...], drag: Array) -> tuple[Array, Array]:
+    """Ridge regressions of the lines of a part: factors and losses."""
+    right, k, biased, offset, ridge = shared
+    return kernels.solve_lines(*part.lines().arrays, right, k, biased, offset, ridge, drag, workers)
+
+
+def draw_part(
+    workers: kernels.Workers, part: Part, shared: tuple[Any, ...], own: Array, pull: Array
+) -> tuple[Array, Array, Array]:
+    """Means, draws and losses of the lines of a part."""
+    right, k, biased, offset, roots, ridge, size, name = shared
+    name = (*name, part.lo, 1)
+    return kernels.sample_lines(
+        *part.lines().arrays, right, k, biased, offset, own, roots, ridge, pull, size, name, workers
+    )
 
 
 @dataclass(frozen=True)

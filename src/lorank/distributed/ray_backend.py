@@ -21,10 +21,6 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
 
     Each has as many threads as the problem's n_jobs says, or one.
     """
-    if problem.coupled or not problem.squared:
-        raise InputError("Graphs, kernel priors and losses other than the squared one run on one machine only.")
-    if problem.unobserved is not None or problem.frequency_power:
-        raise InputError("unobserved_weight and frequency_power run on one machine only.")
     observations, rank = problem.observations, problem.rank
     workers, threads = n_workers or 2, max(problem.n_jobs or 1, 1)
     # The data by rows and by columns, and the factors that are on their way.
@@ -41,8 +37,7 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
 
 def check_distributable(method: Method, features: str | None) -> None:
     """Refuse a method that needs all entries of a folder in one process."""
-    if not (method.distributes or method.samples):
-        able = registry.distributable()
-        raise InputError(f"Method {method.name!r} runs on one machine only; folders take {able}, bpmf.")
+    if not method.distributes:
+        raise InputError(f"Method {method.name!r} runs on one machine only; folders take {registry.distributable()}.")
     if features == "implicit" and not method.samples:
         raise InputError(f"Of a folder, who rated what goes with method 'bpmf' or 'auto', not with {method.name!r}.")

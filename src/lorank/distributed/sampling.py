@@ -263,24 +263,19 @@ def draw(
 
     `mean` takes the lines' means, and `about` half the squared residuals and the entries of each line.
     """
-    k, p, ridge = through.k, through.k + biased, np.array(ridge)
+    k, ridge = through.k, np.array(ridge)
     seen: Array | None = None
     for part, lines, features in owner.with_features(side, through):
-        dtype, count = features.dtype, part.hi - part.lo
+        dtype = features.dtype
         if features is not seen:  # parts of a group see the same
             seen, roots = features, np.ones(len(features), dtype)
             if weighted:
                 roots[:] = features[:, k + 1]
-        centre, drawn = (kernels.aligned_zeros((count, through.width), dtype) for _ in range(2))
-        loss, own = np.empty(count), owner.shard(weights, part.number)[:, 0].astype(dtype)
-        owner.workers.run(
-            kernels.draw_lines,
-            lines.pointers,
-            *(*lines.arrays, features, k, biased, dtype.type(offset), own, roots),
-            *(ridge, expected.means(owner, side, part.number, count, dtype) @ ridge, dtype.type(size)),
-            *(np.uint64(seed), stream, part.lo, 1, centre, drawn, loss),
-            work_per_entry=(p + 1) * (p + 2) / 2,
-            work_per_line=p**3 / 6 + 2 * p**2,
+        own = owner.shard(weights, part.number)[:, 0].astype(dtype)
+        pull = expected.means(owner, side, part.number, own.size, dtype) @ ridge
+        centre, drawn, loss = kernels.sample_lines(
+            *(*lines.arrays, features, k, biased, offset, own, roots, ridge, pull),
+            *(size, (seed, stream, part.lo, 1), owner.workers),
         )
         owner.keep(out, part.number, drawn)
         if mean is not None:

@@ -9,8 +9,8 @@ From the simplest to the most costly, where the method is to be chosen:
 With graphs, their weight and whether biases are fitted first are chosen too, unless given: one after the other, from
 the best so far.
 
-A method that is given is the only candidate. What cannot be done is no candidate: the sampler with a loss or side
-information that it does not take, or on a backend other than "local".
+A method that is given is the only candidate. What cannot be done is no candidate: a loss or side information that a
+method or the backend does not take.
 """
 
 from __future__ import annotations
@@ -92,9 +92,8 @@ def candidates(asked: Parameters, train: Observations) -> dict[str, Parameters]:
     scales = [asked.loss] if asked.loss != AUTO else [SQUARED, ORDINAL] if levels else [SQUARED]
     methods = [asked.method]
     if asked.any_method:
-        # The sampler knows nothing of what was not observed, and runs here alone; a theta is NNFN's.
-        able = not asked.unobserved_weight and not asked.frequency_power
-        able = able and asked.backend == running.LOCAL and asked.theta in (None, AUTO)
+        # The sampler knows nothing of what was not observed; a theta is NNFN's.
+        able = not asked.unobserved_weight and not asked.frequency_power and asked.theta in (None, AUTO)
         methods = [DEFAULT_METHOD, SAMPLER] if able and asked.effort != "fast" else [DEFAULT_METHOD]
     found: dict[str, Parameters] = {}
     refused: InputError | None = None

@@ -86,7 +86,8 @@ class MatrixCompletion(ModelEstimator):
         Show a line of progress on standard error.
     backend : "local", "ray", or the name of one that an installed package brings
         Where the lines of the matrix are kept. "ray" keeps them in Ray actors, in the Ray that this process has joined
-        before or in one that is started here. The same bits come out.
+        before or in one that is started here. The same bits come out, also of "bpmf". A search for what is "auto" runs
+        in this process.
     n_workers : int or None
         Worker processes of a backend other than "local", each with n_jobs threads (one if that is None); None for two.
     row_side, col_side : array, sparse matrix, DataFrame, Features, GraphLaplacian or KernelPrior, or several, optional
@@ -260,6 +261,7 @@ class MatrixCompletion(ModelEstimator):
         began = time.perf_counter()
         asked = self._asked()
         running.find_backend(asked.backend)
+        running.check_backend(asked)
         asked, observations = bind_sides(asked, observe(X, sample_weight).astype(self.dtype).to_fit())
         asked = asked.for_shape(observations.shape)
         held_out = None

@@ -22,11 +22,11 @@ from lorank.models import Model
 from lorank.models.intervals import Calibration
 from lorank.observations import Observations
 from lorank.problems import Problem
-from lorank.side_information import Features
+from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.base import several
 from lorank.solvers import Callback, Checkpoint, Result, Solver, Stopping
 from lorank.solvers.posterior import joined
-from lorank.tuning.setting import Setting, prepared, with_ridges
+from lorank.tuning.setting import AUTO, Setting, prepared, with_ridges
 from lorank.tuning.trials import Trials
 
 # Parameters that may change when a fit goes on from a checkpoint.
@@ -116,17 +116,25 @@ def build_solver(asked: Parameters) -> Solver:
     # Which features they are does not matter here.
     sides = (side if hasattr(side, "scaled") else Features(None) for side in given)
     solver = registry.find(asked.method).build_solver(asked.solver, tuple(sides))
-    if asked.backend != LOCAL and solver.samples:
-        raise InputError(
-            f"On backend={asked.backend!r} a sampler keeps its draws in shards, which only the fit of a folder makes "
-            "and gives back: write the table as Parquet and fit its folder, or sample it with backend='local'."
-        )
+    check_backend(asked)
     if asked.backend != LOCAL and not solver.distributes:
         raise InputError(
-            f"{type(solver).__name__} runs on one machine only; backend={asked.backend!r} runs 'alternating' of "
+            f"{type(solver).__name__} runs on one machine only; backend={asked.backend!r} runs the own solvers of "
             f"{registry.distributable()}."
         )
     return solver.with_effort(asked.effort) if asked.solver == "auto" else solver
+
+
+def check_backend(asked: Parameters) -> None:
+    """Refuse what no method can do where lines are kept elsewhere."""
+    if asked.backend == LOCAL:
+        return
+    sides = [*several(asked.row_side), *several(asked.col_side)]
+    tied = any(isinstance(side, (GraphLaplacian, KernelPrior)) for side in sides)
+    if tied or (asked.loss != AUTO and losses.find(asked.loss) != losses.SQUARED):
+        raise InputError("Graphs, kernel priors and losses other than the squared one run on one machine only.")
+    if asked.unobserved_weight or asked.frequency_power or asked.goal == "ranking":
+        raise InputError("goal='ranking', unobserved_weight and frequency_power run on one machine only.")
 
 
 def solve(

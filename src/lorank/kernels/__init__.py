@@ -35,7 +35,7 @@ from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_pr
 from lorank.kernels.parallel import Workers, available_cores
 from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, weights_density, wishart
 from lorank.kernels.probit import probit_terms
-from lorank.kernels.sampling import draw_lines, spread_pairs
+from lorank.kernels.sampling import draw_lines, sample_lines, spread_pairs
 from lorank.kernels.simd import LANES
 from lorank.kernels.trees import ask_trees, grow_trees
 
@@ -74,6 +74,7 @@ __all__ = [
     "predict_pairs",
     "probit_terms",
     "radix_sort",
+    "sample_lines",
     "solve_lines",
     "spread_pairs",
     "transpose",

@@ -7,6 +7,8 @@ import numpy as np
 from lorank.kernels.compiling import kernel
 from lorank.kernels.counters import normals
 from lorank.kernels.lines import BLOCK, FAR, look_ahead
+from lorank.kernels.memory import aligned_zeros
+from lorank.kernels.parallel import Workers
 from lorank.kernels.simd import LANES, add, fma, load, multiply, splat, store, total
 from lorank.kernels.systems import add_gram, factorize, solve_lower, solve_upper
 
@@ -130,6 +132,36 @@ def draw_lines(
                 mean[first + lane, a] = centre[a * LANES + lane]
                 out[first + lane, a] = draw[a * LANES + lane]
             loss[first + lane] = _half_squares(grams[lane], out, first + lane, p)
+
+
+def sample_lines(
+    pointers,
+    indices,
+    values,
+    weights,
+    other,
+    k: int,
+    biased: bool,
+    offset: float,
+    own,
+    roots,
+    ridge,
+    pull,
+    size: float,
+    name: tuple[int, int, int, int],
+    workers: Workers,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means and draws (padded) of all lines, and each line's loss; see `draw_lines`.
+
+    `name` is its (key, stream, number, apart). The same bits however lines are cut into blocks.
+    """
+    count, dtype, p = pointers.size - 1, other.dtype, k + biased
+    mean, out = aligned_zeros((count, other.shape[1]), dtype), aligned_zeros((count, other.shape[1]), dtype)
+    loss, (key, *rest) = np.empty(count), name
+    args = (pointers, indices, values, weights, other, k, biased, dtype.type(offset), own, roots, ridge, pull)
+    work = {"work_per_entry": (p + 1) * (p + 2) / 2, "work_per_line": p**3 / 6 + 2 * p**2}
+    workers.run(draw_lines, pointers, *args, dtype.type(size), np.uint64(key), *rest, mean, out, loss, **work)
+    return mean, out, loss
 
 
 @kernel

@@ -66,6 +66,26 @@ class FactoredProblem(BaseProblem):
             return left, float(loss.sum()) - constant
         return left, self._loss_of(replace(factors, left=left), transposed)
 
+    def line_draws(
+        self,
+        factors: Factors,
+        own: Array,
+        roots: Array,
+        ridge: Array,
+        pull: Array,
+        size: float,
+        name: tuple[int, int],
+        transposed: bool,
+        lines: Lines,
+    ) -> tuple[Array, Array, Array]:
+        """Means and draws (padded) of the left factor's lines given the right one, and the loss of each.
+
+        See `kernels.draw_lines`; random numbers are named by a pair of numbers and the line. `lines` are those of the
+        problem, with latent values where these take the place of what was observed.
+        """
+        shared = (factors.right, factors.k, self.biased, factors.offset)
+        return kernels.sample_lines(*lines.arrays, *shared, own, roots, ridge, pull, size, (*name, 0, 1), self.workers)
+
     def improves(self, k: int) -> bool:
         """Whether a half-step at rank k is cheaper by conjugate gradients."""
         return k >= LARGE_RANK and self.squared and not self.biased

@@ -52,7 +52,7 @@ class Solver(ABC):
     # Whether what was not observed may count, and whether lines may bear different shares of the regularizer.
     unobserved: ClassVar[bool] = False
     shares: ClassVar[bool] = False
-    # Whether its steps need nothing of the entries but ridge regressions of lines, which may be kept elsewhere.
+    # Whether its steps need nothing of the entries but regressions or draws of lines, which may be kept elsewhere.
     distributes: ClassVar[bool] = False
     # Whether it draws from a posterior: the limit of iterations is then how many sweeps are made, the last state
     # counts, and a validation set is watched only.

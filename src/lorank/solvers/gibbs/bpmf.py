@@ -27,7 +27,7 @@ from lorank.errors import InputError
 from lorank.linalg import Factors
 from lorank.losses import MAX_LEVELS, SQUARED, Loss, Ordinal
 from lorank.observations import Observations
-from lorank.problems import BaseProblem
+from lorank.problems import BaseProblem, FactoredProblem
 from lorank.solvers.base import Solver
 from lorank.solvers.gibbs.chain import Chain, Sampler, first_chain
 from lorank.solvers.gibbs.levels import Levels
@@ -66,6 +66,7 @@ class BPMF(Solver):
     """
 
     samples: ClassVar[bool] = True
+    distributes: ClassVar[bool] = True
     coupling: ClassVar[tuple[str, ...]] = ("energy", "directions")
     held: ClassVar[tuple[float, float]] = (6.5, 1.0)
     # What makes a sweep.
@@ -129,7 +130,7 @@ class BPMF(Solver):
         seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         return first_chain(problem, start, self.room(shape, rank, biases), self.noise, seed)
 
-    def step(self, problem: BaseProblem, state: Chain) -> Chain:
+    def step(self, problem: FactoredProblem, state: Chain) -> Chain:
         """One sweep; after the burn-in its draw is counted."""
         burn_in = BURN_IN if self.burn_in is None else self.burn_in
         chain = self.sampler(problem, self.noise, state).sweep(state, state.iteration + 1)

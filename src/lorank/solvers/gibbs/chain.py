@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lorank import kernels
 from lorank.linalg import Factors, pad
 from lorank.losses import SQUARED, Ordinal
-from lorank.problems import BaseProblem
+from lorank.problems import BaseProblem, FactoredProblem
 from lorank.problems.offsets import Offsets, empirical_bayes_offsets
 from lorank.solvers.gibbs.convergence import Probes
 from lorank.solvers.gibbs.hyper import Hyper, Prior
@@ -146,7 +145,7 @@ class Sampler:
     beside a graph, whose term is in units of alpha; otherwise rows and columns have weights of their own.
     """
 
-    def __init__(self, problem: BaseProblem, noise: float | None, chain: Chain) -> None:
+    def __init__(self, problem: FactoredProblem, noise: float | None, chain: Chain) -> None:
         self.problem, self.seed, self.scale = problem, chain.seed, chain.scale
         self.k, self.p = problem.rank, problem.rank + problem.biased
         self.graphs = problem.added(False), problem.added(True)
@@ -210,18 +209,10 @@ class Sampler:
             workers = self.problem.workers
             mean, out, energy = draw_tied(graph, lines, factors, H.T @ H, ridge, pull, precision, rng, workers)
             return replace(side, hyper=hyper), mean, out, energy
-        shape = factors.left.shape
-        mean, out = kernels.aligned_zeros(shape, dtype), kernels.aligned_zeros(shape, dtype)
-        loss = np.empty(shape[0])
-        self.problem.workers.run(
-            kernels.draw_lines,
-            lines.pointers,
-            *(*lines.arrays, factors.right, self.k, self.problem.biased),
-            *(dtype.type(factors.offset), side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype)),
-            *(ridge.astype(dtype), pull, dtype.type(precision**-0.5)),
-            *(np.uint64(self.seed), 4 * t + transposed, 0, 1, mean, out, loss),
-            work_per_entry=(p + 1) * (p + 2) / 2,
-            work_per_line=p**3 / 6 + 2 * p**2,
+        mean, out, loss = self.problem.line_draws(
+            factors,
+            *(side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype), ridge.astype(dtype), pull),
+            *(float(precision**-0.5), (self.seed, 4 * t + transposed), transposed, lines),
         )
         weights, nu = side.weights, side.nu
         if self.weighted:

@@ -97,15 +97,19 @@ def _regress(
     p = k + factors.biased
     pull = np.broadcast_to(centre @ ridge, (count, p))
     dtype = factors.dtype
-    mean, out = (kernels.aligned_zeros((count, factors.left.shape[1]), dtype) for _ in range(2))
-    workers.run(
-        kernels.draw_lines,
-        lines.pointers,
-        *(*lines.arrays, factors.right, k, factors.biased, dtype.type(0)),
-        *(np.ones(count, dtype), (1 / np.sqrt(other)).astype(dtype), ridge.astype(dtype)),
-        *(np.ascontiguousarray(pull, dtype), dtype.type(np.sqrt(usual))),
-        *(np.uint64(0), stream[0], 0, stream[1], mean, out, np.empty(count)),
-        work_per_entry=(p + 1) * (p + 2) / 2,
-        work_per_line=p**3 / 6 + 2 * p**2,
+    roots, name = (1 / np.sqrt(other)).astype(dtype), (0, stream[0], 0, stream[1])
+    mean, out, _ = kernels.sample_lines(
+        *lines.arrays,
+        factors.right,
+        k,
+        factors.biased,
+        0.0,
+        np.ones(count, dtype),
+        roots,
+        ridge.astype(dtype),
+        np.ascontiguousarray(pull, dtype),
+        float(np.sqrt(usual)),
+        name,
+        workers,
     )
     return mean, out
