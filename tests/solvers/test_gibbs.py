@@ -1,5 +1,7 @@
 """The Gibbs sampler as users meet it: the posterior against the truth, kept draws, the end of a chain."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -12,6 +14,7 @@ from lorank.kernels import parallel
 from lorank.linalg import Factors
 from lorank.solvers import BPMF, Status
 from lorank.solvers.gibbs.convergence import Probes, split_rhat
+from lorank.solvers.gibbs.noise import slice_sample
 from lorank.solvers.posterior import Draws, joined
 
 
@@ -177,6 +180,23 @@ def test_everything_is_the_same_at_any_scale(features, loss):
     )
     everywhere = [part.ravel() for part in np.indices(train.shape)]
     np.testing.assert_allclose(many.predict(*everywhere), 1000 * one.predict(*everywhere), rtol=0.01, atol=5)
+
+
+@pytest.mark.parametrize("scale", [1e50, 1e-50])
+def test_what_cannot_be_kept_in_single_precision_is_refused(scale):
+    """It hung, or intervals were infinite; the default goes on without the sampler, and says so."""
+    train, _ = cut_of_low_rank(20, 10, seen=0.8)
+    with pytest.raises(InputError, match=r"draws in single precision, which values of about \de[+-]\d\d do not fit in"):
+        MatrixCompletion("bpmf", 2, biases=True, features="implicit").fit(scale * train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MatrixCompletion(random_state=0).fit(scale * train)
+    assert np.isfinite(model.complete()).all()
+    assert "single precision" in str(model.tuning_)
+
+
+def test_a_density_that_overflows_does_not_hang():
+    assert slice_sample(0.3, lambda t: np.nan, np.random.default_rng(0)) == 0.3
 
 
 @pytest.mark.parametrize("shape", [(20, 10), (1, 30), (30, 1), (1, 1), (2, 2)])

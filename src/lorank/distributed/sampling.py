@@ -27,7 +27,16 @@ from lorank.problems.offsets import Offsets
 from lorank.side_information.features import Directions
 from lorank.solvers import Posterior
 from lorank.solvers.gibbs.bpmf import BPMF
-from lorank.solvers.gibbs.chain import HELD, START_ROUNDS, Chain, Sampler, Side, first_numbers, first_scales
+from lorank.solvers.gibbs.chain import (
+    HELD,
+    START_ROUNDS,
+    Chain,
+    Sampler,
+    Side,
+    check_size,
+    first_numbers,
+    first_scales,
+)
 from lorank.solvers.gibbs.convergence import Probes, drawn_entries
 from lorank.solvers.gibbs.hyper import Hyper, Prior, normal
 from lorank.solvers.gibbs.noise import LEAST, draw_nu
@@ -173,6 +182,7 @@ def first_chain(problem: FolderProblem, room: int, noise: float | None, seed: in
     engine, k, biased, (m, n) = problem.engine, problem.rank, problem.biased, problem.observations.shape
     middle = problem.mean if biased else 0.0
     scale = float(engine.run(ROWS, "distances", middle)[2]) / problem.total or 1.0
+    check_size(problem.mean, scale)
     offsets: Offsets | None = problem.offsets(START_ROUNDS) if biased else None
     variance, deviations = first_scales(k, scale, offsets)
     level: Any = (None, None) if offsets is None else (offsets.a, offsets.b)

@@ -176,7 +176,8 @@ def paired(losses: Array, others: Array) -> tuple[float, float]:
     differences = others[:size] - losses[:size]
     if size < 2:
         return float(differences.mean()), math.inf
-    return float(differences.mean()), float(differences.std(ddof=1) / math.sqrt(size))
+    unit = float(np.abs(differences).max()) or 1.0  # losses are squares, whose squares might overflow or vanish
+    return float(differences.mean()), unit * float((differences / unit).std(ddof=1) / math.sqrt(size))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lorank.errors import InputError
 from lorank.linalg import Factors, pad
 from lorank.losses import SQUARED, Ordinal
+from lorank.observations.checks import LARGEST, SMALLEST
 from lorank.problems import BaseProblem, FactoredProblem
 from lorank.problems.offsets import Offsets, empirical_bayes_offsets
 from lorank.solvers.gibbs.convergence import Probes
@@ -35,6 +37,8 @@ START, HELD = 1 / 4, 8
 NOISE_PART = 1e-3
 # What random numbers of a sweep are for, beside the two sides (0 and 1).
 LATENT, START_STREAM = 2, 3
+# In which draws are kept, and the variances of the noise beside them.
+KEPT = np.dtype(np.float32)
 # Where nu of the noise's weights starts.
 FIRST_NU = 10.0
 
@@ -98,6 +102,7 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     observations, k, biased = problem.observations, problem.rank, problem.biased
     dtype, values = observations.dtype, observations.values.astype(np.float64)
     scale = float(np.average((values - biased * observations.mean) ** 2, weights=observations.weights)) or 1.0
+    check_size(observations.mean, scale)
     if factors is None:
         offsets = empirical_bayes_offsets(observations, START_ROUNDS, workers=problem.workers) if biased else None
         variance, deviations = first_scales(k, scale, offsets)
@@ -121,6 +126,16 @@ def first_chain(problem: BaseProblem, factors: Factors | None, kept: int, noise:
     rows_of, cols_of = (0 if directions is None else directions.squares.size for directions in found)
     draws, probes = Draws.empty(factors, kept, cuts.size, (rows_of, cols_of)), Probes.of(observations, seed)
     return Chain(factors, factors.left, precision, rows, cols, draws, probes, seed, scale, cuts=cuts)
+
+
+def check_size(mean: float, variance: float) -> None:
+    """Refuse data with this mean and variance if its draws cannot be kept."""
+    size = max(abs(mean), variance**0.5)
+    if not SMALLEST[KEPT] <= size <= LARGEST[KEPT]:
+        raise InputError(
+            f"The sampler keeps its draws in single precision, which values of about {size:.0e} do not fit in; "
+            "scale the data."
+        )
 
 
 def first_scales(k: int, scale: float, offsets: Offsets | None) -> tuple[float, Array]:

@@ -45,8 +45,13 @@ def draw_nu(nu: float, likelihood: Callable[[float], float], rng: np.random.Gene
 
 
 def slice_sample(t: float, density: Callable[[float], float], rng: np.random.Generator, width: float = 1.0) -> float:
-    """One draw of a number whose log density is known up to a constant (Neal's slice, stepping out)."""
+    """One draw of a number whose log density is known up to a constant (Neal's slice, stepping out).
+
+    Where the density is not finite, as in a chain that has overflowed, it stays where it is.
+    """
     level = density(t) + np.log(rng.random())
+    if not np.isfinite(level):
+        return t
     low = t - width * rng.random()
     high = low + width
     while density(low) > level:
