@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import resource
 import signal
 import subprocess
@@ -52,8 +53,11 @@ def read_all(
     from lorank.errors import InputError, MemoryLimitError
 
     warnings.simplefilter("ignore")
-    # What goes wrong while an object goes is printed as a traceback, and raised nowhere.
+    # What goes wrong while an object goes is printed as a traceback, and raised nowhere; tasks log theirs.
     unraised: list[str] = []
+    log = logging.Handler(logging.ERROR)
+    log.emit = lambda record: unraised.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().handlers = [log]
     sys.unraisablehook = lambda about: unraised.append(f"{about.err_msg}: {about.exc_value!r} in {about.object!r}")
     tempfile.tempdir = PLACE
     # So much memory is free, as in a container: what a file announces beyond it must be refused. (To ask for the real

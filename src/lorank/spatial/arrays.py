@@ -24,7 +24,7 @@ from lorank.spatial.cf import (
 )
 from lorank.spatial.completion import SpatialCompletion
 from lorank.spatial.grids import GridCompletion
-from lorank.spatial.stores import check_codecs, check_replaceable
+from lorank.spatial.stores import check_codecs, check_members, check_replaceable
 from lorank.tables.arrays import check_netcdf
 from lorank.tables.damage import reading
 from lorank.types import Array
@@ -152,7 +152,9 @@ def open_file(source: Path) -> xarray.Dataset:
     if source.is_dir():
         with reading(source, "Zarr"):
             check_codecs(source)
-            return _loaded(xr.open_zarr(source, chunks=None, consolidated=(source / ".zmetadata").exists()), source)
+            if not (consolidated := (source / ".zmetadata").exists()):
+                check_members(source)
+            return _loaded(xr.open_zarr(source, chunks=None, consolidated=consolidated), source)
     check_netcdf(source)
     with reading(source, "NetCDF"):
         return _loaded(xr.open_dataset(source), source)
