@@ -10,6 +10,7 @@ of its own: one that crashes it or never comes back is a failure like any other,
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import resource
@@ -21,6 +22,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ def read_all(
     # So much memory is free, as in a container: what a file announces beyond it must be refused. (To ask for the real
     # limits takes as long as to read a file.)
     memory._left_in_groups = lambda: iter([FREE])
-    form = FORMATS[name]
+    form, printed = FORMATS[name], io.StringIO()
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="lorank-fuzz-", dir=PLACE) as folder:
         seeds = form.seeds(Path(folder))
@@ -77,7 +79,8 @@ def read_all(
             say(at=number)
             target = form.damage(seeds, np.random.default_rng([seed, number]), path)
             try:
-                form.read(target)
+                with redirect_stdout(printed):
+                    form.read(target)
                 counts["read"] += 1
             except (InputError, MemoryLimitError) as error:
                 counts["refused"] += 1
@@ -87,6 +90,10 @@ def read_all(
             except Exception as error:
                 counts["failed"] += 1
                 say(failed=number, why=f"{type(error).__name__}: {error}"[:300], trace=traceback.format_exc())
+            if printed.tell():
+                unraised.append(f"prints {printed.getvalue()!r}")
+                printed.seek(0)
+                printed.truncate()
             if unraised:
                 counts["failed"] += 1
                 say(failed=number, why=unraised.pop(), trace="")

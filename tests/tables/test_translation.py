@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -182,6 +183,30 @@ def test_a_sheet_of_empty_cells_is_refused(tmp_path):
     book.save(tmp_path / "t.xlsx")
     with pytest.raises(InputError, match="little in it but empty cells"):
         read(tmp_path / "t.xlsx")
+
+
+def test_an_excel_file_with_odd_styles_is_refused_and_nothing_printed(tmp_path, capsys, monkeypatch):
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.active.append(["user", "item", "value"])
+    book.save(tmp_path / "t.xlsx")
+
+    def restyled(change):
+        with zipfile.ZipFile(tmp_path / "t.xlsx") as old, zipfile.ZipFile(tmp_path / "u.xlsx", "w", 8) as new:
+            for name in old.namelist():
+                content = old.read(name)
+                new.writestr(name, change(content) if name == "xl/styles.xml" else content)
+        return tmp_path / "u.xlsx"
+
+    with pytest.raises(InputError, match="is damaged or not an Excel file"):
+        read(restyled(lambda text: text.replace(b'xfId="0"', b'xfId="9"')))
+    assert capsys.readouterr().out == ""
+    # Some kilobytes that unpack to 18 MB; of so many styles openpyxl would make 600 MB.
+    bomb = restyled(lambda text: text.replace(b"<fonts ", b"<fonts " + b" " * 18_000_000))
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 500 << 20)
+    with pytest.raises(MemoryError, match="are free"):
+        read(bomb)
 
 
 def test_line_ends_inside_ids_stay_inside(tmp_path):

@@ -25,8 +25,9 @@ from lorank.spatial.cf import (
 from lorank.spatial.completion import SpatialCompletion
 from lorank.spatial.grids import GridCompletion
 from lorank.spatial.stores import check_codecs, check_members, check_replaceable
-from lorank.tables.arrays import check_netcdf
 from lorank.tables.damage import reading
+from lorank.tables.netcdf import check_netcdf
+from lorank.tables.netcdf_probe import bytes_of_chunks
 from lorank.types import Array
 
 if TYPE_CHECKING:
@@ -162,7 +163,8 @@ def open_file(source: Path) -> xarray.Dataset:
 
 def _loaded(opened: xarray.Dataset, source: Path) -> xarray.Dataset:
     """A small file at once, so that its damage is found here; a larger one when it is asked for."""
-    check_memory(opened.nbytes, f"All of {source}", "give a smaller one")
+    chunks = sum(map(bytes_of_chunks, opened.variables.values()))
+    check_memory(opened.nbytes + chunks, f"All of {source}", "give a smaller one, or larger chunks")
     if opened.nbytes > LOADED:
         return opened
     with opened:
