@@ -142,12 +142,16 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
         names = book.sheetnames
         if sheet is not None and sheet not in names:
             raise InputError(f"{path} has no sheet {sheet!r}; there are {listed(names)}.")
-        rows, cells, most = [], 0, MOST_CELLS * max(path.stat().st_size, 1 << 14)
-        for row in book[sheet or names[0]].values:
-            cells += len(row)
-            if cells > most:
-                raise InputError(f"{path} has a sheet with little in it but empty cells; save the table as csv.")
+        found = book[sheet or names[0]]
+        found.reset_dimensions()  # as some programs write them, they are wrong, and cells beyond them would be lost
+        rows: list[list[Any]] = []
+        width, most = 0, MOST_CELLS * max(path.stat().st_size, 1 << 14)
+        for row in found.values:
             rows.append(["" if cell is None else cell for cell in row])
+            width = max(width, len(row))
+            if (1 + width) * len(rows) > most:
+                raise InputError(f"{path} has a sheet with little in it but empty cells; save the table as csv.")
+        rows = [row + [""] * (width - len(row)) for row in rows]
     # Empty rows around a table are no part of it; between others they are rows without a value.
     full = [number for number, row in enumerate(rows) if any(cell != "" for cell in row)]
     if not full:
