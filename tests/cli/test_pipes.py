@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,3 +80,39 @@ def test_nothing_is_put_in_the_place_of_a_pipe_or_device(table, tmp_path, run, f
         with pytest.raises(InputError, match="is no regular file"):
             model.save(path)
         assert not os.path.isfile(path)
+
+
+def test_what_a_command_reads_is_not_replaced_by_what_it_writes(model, run, fails):
+    Path("link.csv").symlink_to("ratings.csv")
+    for words in (
+        ["fit", "ratings.csv", "--rank", "2", "--lam", "1", "-o", "ratings.csv"],
+        ["update", "model.lorank", "ratings.csv", "-o", "ratings.csv"],
+        ["predict", "model.lorank", "ratings.csv", "-o", "link.csv"],
+    ):
+        before = Path("ratings.csv").read_bytes()
+        assert "is read by this command" in fails(*words)
+        assert Path("ratings.csv").read_bytes() == before
+    assert run("update", "model.lorank", "test.csv", "-o", "model.lorank")[0] == 0  # as without -o
+
+
+@pytest.mark.filterwarnings("ignore:Diverged")
+def test_an_update_that_diverged_is_not_saved(model, fails, monkeypatch):
+    before = Path("model.lorank").read_bytes()
+    Path("more.csv").write_text("user,film,stars\nnew,1,1e300\n")
+    assert "too large: squares and their sums would overflow" in fails("update", "model.lorank", "more.csv")
+    assert "too large: squares and their sums would overflow" in fails("fold-in", "model.lorank", "more.csv")
+
+    def diverge(self, problem, state):
+        raise np.linalg.LinAlgError("singular")
+
+    monkeypatch.setattr("lorank.solvers.alternating.Alternating.step", diverge)
+    assert "diverged and is not saved" in fails("update", "model.lorank", "test.csv")
+    assert Path("model.lorank").read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_reproduce_refuses_what_is_no_folder(tmp_path, monkeypatch, fails, place):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    assert f"{place} cannot be a folder for results" in fails("reproduce", "synthetic", "--quick", "--out", place)
+    assert Path("file").read_text() == "mine"

@@ -129,6 +129,13 @@ def test_a_fit_that_is_killed_goes_on_and_ends_with_the_same_bits(folder, how):
         assert found.result.n_iter == expected.result.n_iter
 
 
+def test_an_interrupt_at_the_very_end_changes_nothing():
+    late = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT); "
+    late += "from lorank.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", late, "version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_second_of_two_fits_at_one_checkpoint_is_refused(folder):
     child = start(*FIT)
     while not Path("model.lorank.checkpoint").exists():

@@ -10,7 +10,9 @@ of its own: one that crashes it or never comes back is a failure like any other,
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import logging
 import resource
 import signal
 import subprocess
@@ -20,6 +22,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +55,17 @@ def read_all(
     from lorank.errors import InputError, MemoryLimitError
 
     warnings.simplefilter("ignore")
-    # What goes wrong while an object goes is printed as a traceback, and raised nowhere.
+    # What goes wrong while an object goes is printed as a traceback, and raised nowhere; tasks log theirs.
     unraised: list[str] = []
+    log = logging.Handler(logging.ERROR)
+    log.emit = lambda record: unraised.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().handlers = [log]
     sys.unraisablehook = lambda about: unraised.append(f"{about.err_msg}: {about.exc_value!r} in {about.object!r}")
     tempfile.tempdir = PLACE
     # So much memory is free, as in a container: what a file announces beyond it must be refused. (To ask for the real
     # limits takes as long as to read a file.)
     memory._left_in_groups = lambda: iter([FREE])
-    form = FORMATS[name]
+    form, printed = FORMATS[name], io.StringIO()
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="lorank-fuzz-", dir=PLACE) as folder:
         seeds = form.seeds(Path(folder))
@@ -73,7 +79,8 @@ def read_all(
             say(at=number)
             target = form.damage(seeds, np.random.default_rng([seed, number]), path)
             try:
-                form.read(target)
+                with redirect_stdout(printed):
+                    form.read(target)
                 counts["read"] += 1
             except (InputError, MemoryLimitError) as error:
                 counts["refused"] += 1
@@ -83,6 +90,10 @@ def read_all(
             except Exception as error:
                 counts["failed"] += 1
                 say(failed=number, why=f"{type(error).__name__}: {error}"[:300], trace=traceback.format_exc())
+            if printed.tell():
+                unraised.append(f"prints {printed.getvalue()!r}")
+                printed.seek(0)
+                printed.truncate()
             if unraised:
                 counts["failed"] += 1
                 say(failed=number, why=unraised.pop(), trace="")

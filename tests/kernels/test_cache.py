@@ -1,12 +1,15 @@
 """The kernels work whatever becomes of the folder in which their machine code is kept."""
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from lorank.kernels.compiling import _CacheFile
+from lorank import kernels
+from lorank.kernels.compiling import _CacheFile, undisturbed
 
 PROGRAM = """
 import numpy as np
@@ -42,16 +45,36 @@ def test_a_damaged_cache(tmp_path):
     assert run(tmp_path) == ""
     files = sorted(tmp_path.rglob("*first_wrong_line*"))
     assert {path.suffix for path in files} == {".nbi", ".nbc"}
-    sound = {path: path.read_bytes() for path in files}
-    for path, content in sound.items():
-        for damage in (content[: len(content) // 2], content[:-200] + bytes(200)):
-            path.write_bytes(damage)
+    for path in files:
+        for damage in (lambda content: content[: len(content) // 2], lambda content: content[:-200] + bytes(200)):
+            path.write_bytes(damage(path.read_bytes()))
             err = run(tmp_path)
             assert "Traceback" not in err
             assert "compiling kernels" in err
-            for one, before in sound.items():
-                one.write_bytes(before)
-    assert run(tmp_path) == ""
+    assert run(tmp_path) == "", "what was damaged has been written anew"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_a_kernel_is_compiled_or_read(number):
+    """LLVM calls back: an interrupt there was printed and lost, and the kernel with it."""
+    done = []
+
+    def handler(*_):
+        raise KeyboardInterrupt(len(done))
+
+    def callback():
+        os.kill(os.getpid(), number)
+        done.append(1)
+
+    before = signal.signal(number, handler)
+    try:
+        inside = undisturbed(lambda: ctypes.CFUNCTYPE(None)(callback)())
+        with pytest.raises(KeyboardInterrupt, match="1"):
+            undisturbed(inside)()  # kernels compile the kernels that they call
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
+    assert kernels.first_wrong_line.compile.__wrapped__
 
 
 @pytest.mark.parametrize(("source", "key"), [((2, 2.0), "f(x)"), ((1, 1.0), "f(x, y)")])

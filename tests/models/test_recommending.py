@@ -52,6 +52,8 @@ def test_rows_by_name_and_seen_ones(model):
         lorank.recommend(model, ["row 99"])
     with pytest.raises(InputError, match="n must be at least 1"):
         lorank.recommend(model, n=0)
+    with pytest.raises(InputError, match="n must be a whole number, not ndarray"):
+        lorank.recommend(model, n=np.array([1, 2]))
     with pytest.raises(InputError, match="at least one row"):
         lorank.recommend(model, [])
 

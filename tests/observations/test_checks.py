@@ -222,3 +222,26 @@ def test_times_that_would_become_one_id_are_refused(ids):
         Observations.from_ids(ids, np.arange(ids.size), np.ones(ids.size))
     whole = np.array([1000, 2000, "NaT"], "M8[ns]")
     assert Identifiers(whole[:2]).find(whole).tolist() == [0, 1, -1]
+
+
+RAGGED = [[1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: Observations.from_sparse(np.eye(2)), "A sparse matrix of scipy is needed, not ndarray"),
+        (lambda: Observations.from_coo([0], [0], [1.0], 5), "The shape must be two whole numbers"),
+        (lambda: Observations.from_coo([0], [0], [1.0], (2.5, 2)), "The shape must be two whole numbers"),
+        (lambda: Observations.from_coo(RAGGED, [0, 1], [1.0, 2.0]), "This is no array"),
+        (lambda: Observations.from_dense(RAGGED), "This is no array"),
+        (lambda: Observations.from_coo([0], [0], [1.0], (1, 1), None, None, [10**400]), "Weights must be numbers"),
+        (lambda: Observations.from_ids(["a"], None, [1.0]), "A list of ids is needed, not NoneType"),
+        (lambda: Identifiers.of(["a"]).positions([["a"]], "row"), "Ids must be hashable"),
+        (lambda: Identifiers.of(["a"]).positions((name for name in "ab"), "row"), "Unknown row 'b'"),
+    ],
+)
+def test_what_is_no_table_at_all_is_one_sentence(call, sentence):
+    with pytest.raises(InputError, match=sentence) as refused:
+        call()
+    assert "\n" not in str(refused.value)

@@ -1,5 +1,8 @@
 """Grids with gaps: land stays, clouds are filled, blocks are the whole, files keep what they had."""
 
+import gc
+import json
+
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
@@ -244,3 +247,27 @@ def test_a_zarr_store_with_pickled_objects_is_not_read(tmp_path, where):
     (store / where).write_text('{"x": [{"filters": [{"\\u0069d": "pick\\u006ce"}]}]}')
     with pytest.raises(InputError, match="holds pickled objects"):
         arrays.open_file(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_zarr_store_with_damaged_arrays_is_refused_without_a_traceback(tmp_path, caplog, number):
+    """Zarr dropped an array whose description lacks a field, and logged what went wrong with one beside another."""
+    pytest.importorskip("zarr")
+    import xarray as xr
+
+    from lorank.spatial import arrays
+
+    store = tmp_path / "a.zarr"
+    data = xr.Dataset({name: ("place", np.ones(3)) for name in "abcd"})
+    data.to_zarr(store, zarr_format=number, consolidated=False)
+    assert sorted(arrays.open_file(store)) == list("abcd")
+    described = ".zarray" if number == 2 else "zarr.json"
+    (store / "b" / described).write_text(json.dumps({"zarr_format": number, "node_type": "array"}))
+    with pytest.raises(InputError, match="is damaged or not Zarr"):
+        arrays.open_file(store)
+    for name in "acd":
+        (store / name / described).write_text('{"zarr_format": [], "node_type": []}')
+    with pytest.raises(InputError, match="is damaged or not Zarr"):
+        arrays.open_file(store)
+    gc.collect()
+    assert not caplog.records

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -182,6 +183,56 @@ def test_a_sheet_of_empty_cells_is_refused(tmp_path):
     book.save(tmp_path / "t.xlsx")
     with pytest.raises(InputError, match="little in it but empty cells"):
         read(tmp_path / "t.xlsx")
+
+
+def changed(book, part, change):
+    """The Excel file with one of its parts changed, under another name."""
+    with (
+        zipfile.ZipFile(book) as old,
+        zipfile.ZipFile(book.with_name("changed.xlsx"), "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, change(content) if name == part else content)
+    return book.with_name("changed.xlsx")
+
+
+def test_what_an_excel_file_says_of_the_size_of_a_sheet_is_not_believed(tmp_path):
+    """Cells beyond it were lost; a row with a large number was waited for without end."""
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in (["user", "item", "value"], ["a", "b", 1], ["c"], ["a", "d", 2]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+
+    def sheet(old, new):
+        return changed(tmp_path / "t.xlsx", "xl/worksheets/sheet1.xml", lambda text: text.replace(old, new))
+
+    with translated(sheet(b'<dimension ref="A1:C4"', b'<dimension ref="A1:B2"'), Habits()) as text:
+        assert text.read_text().splitlines() == ["user,item,value", "a,b,1", "c,,", "a,d,2"]
+    with pytest.raises(InputError, match="little in it but empty cells"):
+        read(sheet(b'<row r="4"', b'<row r="9999999999"'))
+
+
+def test_an_excel_file_with_odd_styles_is_refused_and_nothing_printed(tmp_path, capsys, monkeypatch):
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.active.append(["user", "item", "value"])
+    book.save(tmp_path / "t.xlsx")
+
+    def restyled(change):
+        return changed(tmp_path / "t.xlsx", "xl/styles.xml", change)
+
+    with pytest.raises(InputError, match="is damaged or not an Excel file"):
+        read(restyled(lambda text: text.replace(b'xfId="0"', b'xfId="9"')))
+    assert capsys.readouterr().out == ""
+    # Some kilobytes that unpack to 18 MB; of so many styles openpyxl would make 600 MB.
+    bomb = restyled(lambda text: text.replace(b"<fonts ", b"<fonts " + b" " * 18_000_000))
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 500 << 20)
+    with pytest.raises(MemoryError, match="are free"):
+        read(bomb)
 
 
 def test_line_ends_inside_ids_stay_inside(tmp_path):

@@ -6,6 +6,7 @@ line was wrong. Errors are one sentence on standard error; `--debug`, anywhere, 
 
 from __future__ import annotations
 
+import signal
 import sys
 
 try:
@@ -24,4 +25,7 @@ def main() -> None:
         sys.exit("The command line needs typer: pip install 'lorank[cli]'.")
     if "--debug" in sys.argv:  # it may stand anywhere, and typer knows it at the front only
         sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
-    app()
+    try:
+        app()
+    finally:  # all is said and done: Ctrl-C, pressed once more, changes neither the message nor the exit code
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

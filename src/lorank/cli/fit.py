@@ -225,14 +225,14 @@ def fit(
         say(f"Interrupted{state}")
         raise typer.Exit(1)
     fitted = titled(replace(model.model_, columns=columns), titles)
-    _refuse_diverged(fitted)
+    refuse_diverged(fitted)
     fitted.save(output, data=keep_data)
     if checkpoint is None:
         saved.unlink(missing_ok=True)
     answer({**_facts(fitted, output), **_errors(fitted), **tried(fitted, as_json)}, as_json)
 
 
-def _refuse_diverged(model: Model) -> None:
+def refuse_diverged(model: Model) -> None:
     """A fit that diverged is no model to be relied on: it is not saved."""
     from lorank.solvers import Status
 
@@ -329,7 +329,7 @@ def _fit_folder(
     if interrupted or model is None:
         say(f"Interrupted; the state is in {checkpoint}. Give the same command again to go on from there.")
         raise typer.Exit(1)
-    _refuse_diverged(model)
+    refuse_diverged(model)
     if not keep_data:
         model.save(output, shards=output.suffix != distributed.ONE_FILE)
     if not keep_checkpoint:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lorank.cli.fit import refuse_diverged
 from lorank.cli.inputs import names_like, read_table
 from lorank.cli.options import (
     ColOption,
@@ -52,6 +53,7 @@ def update(
     names = names_like(fitted, row, col, value)
     observations, _ = read_table(entries, *names, delimiter, header, duplicates)
     updated = MatrixCompletion.from_model(fitted).partial_fit(observations).model_
+    refuse_diverged(updated)
     updated.save(target)
     m, n = updated.shape
     facts = {

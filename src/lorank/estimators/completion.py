@@ -322,7 +322,7 @@ class MatrixCompletion(ModelEstimator):
         refuse_mean(model, "partial_fit")
         model.need("loss", "row_side", "col_side")
         more = grown(model, observe(X))
-        observations = more.observations
+        observations = more.observations.to_fit()
         # Features as the model has them, in the order of its lines.
         asked = self._asked().chosen(model.params)
         asked = replace(asked, row_side=model.params.get("row_side"), col_side=model.params.get("col_side"))

@@ -20,6 +20,8 @@ DEFAULT_METHOD, DEFAULT_RANK, SQUARED = "nnfn", 10, "squared"
 DEFAULT_TOL, DEFAULT_MAX_ITER = 1e-4, 500
 # The same for what tells one kind of model from another, which a search may choose among.
 SIDES = ("row_side", "col_side")
+# What may be more than a number or a word.
+SEVERAL = (*SIDES, "random_state")
 # The weight of a graph where nothing is searched.
 PLAIN = {"graph_weight": 1.0}
 OWN = {"method": DEFAULT_METHOD, "loss": SQUARED, "features": None}
@@ -58,6 +60,9 @@ class Parameters:
     frequency_power: Any = None
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if hasattr(value, "__len__") and not isinstance(value, (str, np.dtype)) and name not in SEVERAL:
+                raise InputError(f"{name} must be a single value; got {type(value).__name__}.")
         if self.rank != AUTO and (not isinstance(self.rank, Integral) or isinstance(self.rank, bool) or self.rank < 1):
             raise InputError(f"rank must be a whole number of at least 1, or 'auto'; got {self.rank!r}.")
         for name in ("lam", "theta", "tol", "graph_weight"):
@@ -77,8 +82,8 @@ class Parameters:
             raise InputError(f"max_iter must be a whole number of at least 1; got {self.max_iter!r}.")
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise InputError(f"max_seconds must be positive; got {self.max_seconds}.")
-        if self.n_jobs == 0:
-            raise InputError("n_jobs must not be 0: give a number of threads, or None for all cores.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
+            raise InputError(f"n_jobs must be a number of threads, or None for all cores; got {self.n_jobs!r}.")
         if self.n_workers is not None and (not isinstance(self.n_workers, Integral) or self.n_workers < 1):
             raise InputError(f"n_workers must be a whole number of at least 1; got {self.n_workers!r}.")
         if self.features not in (None, "implicit", AUTO):
@@ -91,7 +96,11 @@ class Parameters:
                 raise InputError(f"{name} must be a number of at least 0, or None; got {value!r}.")
         if not isinstance(self.unobserved_value, Real) or not np.isfinite(self.unobserved_value):
             raise InputError(f"unobserved_value must be a number; got {self.unobserved_value!r}.")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
+        try:
+            kind = np.dtype(self.dtype)
+        except TypeError:
+            kind = np.dtype(object)
+        if kind not in (np.float32, np.float64):
             raise InputError(f"dtype must be 'float32' or 'float64'; got {self.dtype!r}.")
 
     @property

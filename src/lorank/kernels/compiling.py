@@ -1,8 +1,12 @@
 """The decorator of every kernel, the cache of machine code, and what a user reads while kernels are being compiled."""
 
+import functools
 import pickle
+import signal
 import sys
+import threading
 import zlib
+from contextlib import suppress
 
 import numba
 from numba.core import event
@@ -22,7 +26,32 @@ def kernel(function):
         dispatcher._cache = _Cache(function)
     except Exception as error:  # no folder that can be written to, for one
         _Notice.without_cache = str(error)
+    dispatcher.compile = undisturbed(dispatcher.compile)
     return dispatcher
+
+
+def undisturbed(compile):
+    """The same function, during which signals wait: LLVM calls back, and an interrupt within that is lost."""
+
+    @functools.wraps(compile)
+    def waiting(*args, **kwargs):
+        if threading.current_thread() is not threading.main_thread():  # which no signal disturbs
+            return compile(*args, **kwargs)
+        came = []
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            for number, handler in before.items():
+                if callable(handler):
+                    signal.signal(number, lambda *about: came.append(about))
+            return compile(*args, **kwargs)
+        finally:
+            for number, handler in before.items():
+                if callable(handler):
+                    signal.signal(number, handler)
+            for about in came[:1]:
+                before[about[0]](*about)
+
+    return waiting
 
 
 def inlined(function):
@@ -75,6 +104,8 @@ class _Cache(FunctionCache):
             return super().load_overload(sig, target_context)
         except Exception as error:
             _Notice.without_cache = str(error)
+            with suppress(Exception):  # begin anew: code is not added to an index that cannot be read
+                self._cache_file.flush()
             return None
 
     def save_overload(self, sig, data):

@@ -21,7 +21,7 @@ from lorank.models.setting import Setting
 from lorank.models.sharded import ShardedFactors, ShardedIdentifiers, UnknownValues
 from lorank.models.sharded_posterior import ShardedPosterior
 from lorank.observations import Observations
-from lorank.observations.checks import refuse_mask
+from lorank.observations.checks import rectangular, refuse_mask
 from lorank.observations.identifiers import Identifiers
 from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers import Posterior, Result
@@ -171,7 +171,7 @@ class Contents:
         if ids is not None:
             return np.asarray(ids.positions(names, what) if refuse else ids.find(names))
         refuse_mask(names, f"{what} positions")
-        index = np.atleast_1d(np.asarray(names)).ravel()
+        index = np.atleast_1d(rectangular(names)).ravel()
         if index.size and not np.issubdtype(index.dtype, np.integer):
             raise InputError(
                 f"The data had no ids, so {what}s are called by position: whole numbers, not {index.dtype}."

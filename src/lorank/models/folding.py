@@ -44,7 +44,7 @@ def fold_in(model: M, X_new: Any, axis: int, features: Any = None) -> M:
     if X_new is None:
         observations = _no_entries(given, model.shape[1 - axis], ids[1 - axis])
     else:
-        observations = observe(X_new)
+        observations = observe(X_new).to_fit()
         if axis == 1:
             observations = observations.transposed()
         observations = _beside(observations, model.shape[1 - axis], ids[1 - axis], ("column", "row")[axis])

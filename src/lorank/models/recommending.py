@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,6 +104,13 @@ def recommend(
     return Ranking(rows, cols, scores, titles)
 
 
+def _check_number(n: Any) -> None:
+    if not isinstance(n, Integral):
+        raise InputError(f"n must be a whole number, not {type(n).__name__}.")
+    if n < 1:
+        raise InputError(f"n must be at least 1; got {n}.")
+
+
 def rankings(
     model: Any,
     rows: Any = None,
@@ -117,8 +125,7 @@ def rankings(
 ) -> Iterator[Ranking]:
     """The tables of `recommend` for one block of rows after another, for answers that are larger than memory."""
     contents = contents_of(model)
-    if n < 1:
-        raise InputError(f"n must be at least 1; got {n}.")
+    _check_number(n)
     if not 0 <= diversity < 1:
         raise InputError(f"diversity must be at least 0 and less than 1; got {diversity!r}.")
     positions = range(contents.shape[0]) if rows is None else contents.find(rows, 0)
@@ -212,8 +219,7 @@ def similar(model: Any, *, col: Any = None, row: Any = None, n: int = 10, but_no
     contents = contents_of(model)
     if (row is None) == (col is None):
         raise InputError("Give either a row or a column to find its like.")
-    if n < 1:
-        raise InputError(f"n must be at least 1; got {n}.")
+    _check_number(n)
     axis, given = (0, row) if row is not None else (1, col)
     factors = contents.factors if axis == 0 else contents.factors.transposed()
     named = [given] if np.ndim(given) == 0 else list(given)

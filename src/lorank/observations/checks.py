@@ -6,11 +6,13 @@ of bounds or a pointer that goes back would read or write what is not theirs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse as sp
 
 from lorank import kernels
 from lorank.errors import InputError, one_line
@@ -35,7 +37,15 @@ def unmasked(array: Any) -> Array:
             return np.asarray(array.data)
         floats: Any = array.astype(np.result_type(array.dtype, np.float32))
         return np.asarray(floats.filled(np.nan))
-    return np.asarray(array)
+    return rectangular(array)
+
+
+def rectangular(array: Any) -> Array:
+    """An array of whatever can be one: not of lists of different lengths."""
+    try:
+        return np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"This is no array: {one_line(error)}.") from None
 
 
 def refuse_mask(names: Any, what: str) -> None:
@@ -59,7 +69,7 @@ def same_shape(arrays: Sequence[Array]) -> list[Array]:
 def positions(index: npt.ArrayLike, what: str) -> Array:
     """Positions as int32 or int64 of this machine; what is no whole number is refused."""
     refuse_mask(index, f"{what} positions")
-    array = np.asarray(index)
+    array = rectangular(index)
     if array.size == 0:
         return array.astype(np.int64)
     if not np.issubdtype(array.dtype, np.integer):
@@ -96,6 +106,15 @@ def numbers(values: Any) -> Array:
     with np.errstate(over="ignore"):  # a long double beyond float64 is infinite then, and refused as such
         # A scalar stays one: ascontiguousarray alone would give it a dimension.
         return np.ascontiguousarray(array, kind).reshape(array.shape)
+
+
+def two_numbers(shape: Any) -> tuple[int, int]:
+    """A shape as two whole numbers."""
+    try:
+        rows, cols = (operator.index(side) for side in shape)
+    except (TypeError, ValueError):
+        raise InputError("The shape must be two whole numbers, of rows and of columns.") from None
+    return rows, cols
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
@@ -167,6 +186,9 @@ def check_sparse(matrix: Any) -> None:
 
     Also one of a shape that scipy could not hold in the formats that it goes through: diagonals become lines first.
     """
+    known: bool = sp.issparse(matrix)
+    if not known:
+        raise InputError(f"A sparse matrix of scipy is needed, not {type(matrix).__name__}; from_dense takes arrays.")
     if len(matrix.shape) != 2:
         raise InputError(f"A matrix needs two dimensions; this sparse array has {len(matrix.shape)}.")
     check_shape(matrix.shape)

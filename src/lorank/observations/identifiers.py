@@ -75,9 +75,10 @@ class Identifiers:
 
     def positions(self, names: Any, what: str) -> npt.NDArray[np.int64]:
         """Positions of names; an unknown one is an error that names it."""
+        names = _as_array(names)
         found = self.find(names)
         if (found < 0).any():
-            unknown = _as_array(names).tolist()[int(np.argmax(found < 0))]
+            unknown = names.tolist()[int(np.argmax(found < 0))]
             raise InputError(f"Unknown {what} {unknown!r}: it was not in the data that the model was fitted on.")
         return found
 
@@ -87,7 +88,10 @@ class Identifiers:
         found = np.empty(array.size, np.int64)
         for at in range(0, array.size, BLOCK):  # a name is an object while it is looked up: not millions at once
             own = _keys(array[at : at + BLOCK])
-            found[at : at + BLOCK] = np.fromiter((position.get(name, -1) for name in own), np.int64, len(own))
+            try:
+                found[at : at + BLOCK] = np.fromiter((position.get(name, -1) for name in own), np.int64, len(own))
+            except TypeError as error:
+                raise InputError(f"Ids must be hashable: {one_line(error)}.") from None
         return found
 
     @cached_property
@@ -144,7 +148,10 @@ def _as_array(ids: Any) -> npt.NDArray[Any]:
         return array
     if np.isscalar(ids) or isinstance(ids, (str, bytes)):
         ids = [ids]
-    items = list(ids)
+    try:
+        items = list(ids)
+    except TypeError:
+        raise InputError(f"A list of ids is needed, not {type(ids).__name__}.") from None
     kinds = {type(item) for item in items}
     if (len(kinds) == 1 and kinds <= {int, str}) or (
         all(isinstance(item, np.generic) for item in items) and len(kinds) == 1

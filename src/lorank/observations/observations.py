@@ -80,7 +80,7 @@ class Observations:
                 len(row_ids) if row_ids is not None else int(rows.max(initial=-1)) + 1,
                 len(col_ids) if col_ids is not None else int(cols.max(initial=-1)) + 1,
             )
-        shape = (int(shape[0]), int(shape[1]))
+        shape = checks.two_numbers(shape)
         checks.check_bounds(rows, shape[0], "row")
         checks.check_bounds(cols, shape[1], "column")
         checks.check_shape(shape)

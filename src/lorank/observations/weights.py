@@ -20,7 +20,7 @@ def checked_weights(weights: npt.ArrayLike | None, values: Array) -> Array | Non
     refuse_mask(weights, "weights")
     try:
         array = np.asarray(weights, np.float64).ravel()
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"Weights must be numbers: {one_line(error)}.") from None
     if array.size != values.size:
         raise InputError(f"Every value needs a weight; there are {values.size} values and {array.size} weights.")

@@ -24,9 +24,10 @@ from lorank.spatial.cf import (
 )
 from lorank.spatial.completion import SpatialCompletion
 from lorank.spatial.grids import GridCompletion
-from lorank.spatial.stores import check_codecs, check_replaceable
-from lorank.tables.arrays import check_netcdf
+from lorank.spatial.stores import check_codecs, check_members, check_replaceable
 from lorank.tables.damage import reading
+from lorank.tables.netcdf import check_netcdf
+from lorank.tables.netcdf_probe import bytes_of_chunks
 from lorank.types import Array
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ def open_file(source: Path) -> xarray.Dataset:
     if source.is_dir():
         with reading(source, "Zarr"):
             check_codecs(source)
-            return _loaded(xr.open_zarr(source, chunks=None, consolidated=(source / ".zmetadata").exists()), source)
+            if not (consolidated := (source / ".zmetadata").exists()):
+                check_members(source)
+            return _loaded(xr.open_zarr(source, chunks=None, consolidated=consolidated), source)
     check_netcdf(source)
     with reading(source, "NetCDF"):
         return _loaded(xr.open_dataset(source), source)
@@ -160,7 +163,8 @@ def open_file(source: Path) -> xarray.Dataset:
 
 def _loaded(opened: xarray.Dataset, source: Path) -> xarray.Dataset:
     """A small file at once, so that its damage is found here; a larger one when it is asked for."""
-    check_memory(opened.nbytes, f"All of {source}", "give a smaller one")
+    chunks = sum(map(bytes_of_chunks, opened.variables.values()))
+    check_memory(opened.nbytes + chunks, f"All of {source}", "give a smaller one, or larger chunks")
     if opened.nbytes > LOADED:
         return opened
     with opened:

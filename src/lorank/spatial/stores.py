@@ -21,6 +21,19 @@ def check_codecs(store: Path) -> None:
             raise InputError(f"{store} holds pickled objects, which can run any program; it is not read.")
 
 
+def check_members(store: Path) -> None:
+    """Open what is in a store one by one, so that the first that is damaged is an error.
+
+    All are opened at once later, where an error hides the others until they go, each with a traceback.
+    """
+    import zarr
+
+    group = zarr.open_group(store, mode="r", use_consolidated=False)
+    for entry in sorted(store.iterdir()):
+        if any((entry / name).is_file() for name in {*ARRAY, *GROUP}):
+            group[entry.name]
+
+
 def _codecs(content: Any) -> Iterator[str]:
     """What calls itself by "id" or "name" anywhere in a description, as codecs do; attributes are free text."""
     parts = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()

@@ -11,8 +11,9 @@ from lorank.files import url_of
 from lorank.files.remote import refused
 
 # Errors that say what they are, or are the program's own. Whatever else is raised while a file is read is of the
-# library that reads it: each has its own kinds, and some (pyarrow's ArrowException) derive from Exception alone.
-OTHERS = (InputError, MemoryError, ImportError, NameError, AssertionError, Warning)
+# library that reads it: each has its own kinds, some (pyarrow's ArrowException) derive from Exception alone, and some
+# (Zarr's) are assertions.
+OTHERS = (InputError, MemoryError, ImportError, NameError, Warning)
 
 
 @contextmanager

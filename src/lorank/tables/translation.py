@@ -11,14 +11,16 @@ import io
 import json
 import re
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lorank.errors import InputError
 from lorank.files import kind_of, open_input
+from lorank.memory import check_memory
 from lorank.tables.damage import reading
 from lorank.tables.delimited import read_all, sniff_text
 from lorank.tables.names import listed
@@ -29,6 +31,9 @@ JSON_LINES = (".jsonl", ".ndjson", ".json")
 TIMES = 20
 # Cells for each byte of an Excel file, at most: one cell in the last corner of a sheet makes 17 billion empty ones.
 MOST_CELLS = 100
+# Times the unpacked size of a part of an Excel file that it takes in memory: sheets and their texts are read in pieces,
+# what is in these folders is read at once.
+PIECES, AT_ONCE, FOLDERS = 5, 50, {"", "_rels", "docProps", "xl", "xl/_rels", "xl/theme"}
 # A number with a decimal comma, and dots between thousands.
 _COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*),(\d+(?:[eE][+-]?\d+)?)\s*")
 # What a float that is a whole number has behind it.
@@ -130,22 +135,38 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError:
         raise ImportError("Excel files need openpyxl: pip install 'lorank[excel]'.") from None
-    with reading(path, "an Excel file"):
-        book = load_workbook(path, read_only=True, data_only=True)
+    # openpyxl prints some of what it finds wrong, among what this program writes.
+    with reading(path, "an Excel file"), redirect_stdout(io.StringIO()):
+        _check_parts(path)
+        book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
         names = book.sheetnames
         if sheet is not None and sheet not in names:
             raise InputError(f"{path} has no sheet {sheet!r}; there are {listed(names)}.")
-        rows, cells, most = [], 0, MOST_CELLS * max(path.stat().st_size, 1 << 14)
-        for row in book[sheet or names[0]].values:
-            cells += len(row)
-            if cells > most:
-                raise InputError(f"{path} has a sheet with little in it but empty cells; save the table as csv.")
+        found = book[sheet or names[0]]
+        found.reset_dimensions()  # as some programs write them, they are wrong, and cells beyond them would be lost
+        rows: list[list[Any]] = []
+        width, most = 0, MOST_CELLS * max(path.stat().st_size, 1 << 14)
+        for row in found.values:
             rows.append(["" if cell is None else cell for cell in row])
+            width = max(width, len(row))
+            if (1 + width) * len(rows) > most:
+                raise InputError(f"{path} has a sheet with little in it but empty cells; save the table as csv.")
+        rows = [row + [""] * (width - len(row)) for row in rows]
     # Empty rows around a table are no part of it; between others they are rows without a value.
     full = [number for number, row in enumerate(rows) if any(cell != "" for cell in row)]
     if not full:
         raise InputError(f"The sheet {sheet or names[0]!r} of {path} is empty.")
     return rows[full[0] : full[-1] + 1]
+
+
+def _check_parts(path: Path) -> None:
+    """Refuse an Excel file whose parts would not fit into memory: a small one may be packed a thousand times."""
+    with zipfile.ZipFile(path) as archive:
+        needed = 0
+        for part in archive.infolist():
+            folder, _, name = part.filename.rpartition("/")
+            needed += part.file_size * (AT_ONCE if folder in FOLDERS and name != "sharedStrings.xml" else PIECES)
+    check_memory(needed, f"Reading {path}", "save the table as csv")
 
 
 def _json(path: Path) -> Iterable[Sequence[Any]]:
