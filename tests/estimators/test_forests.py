@@ -6,7 +6,7 @@ import pytest
 
 from lorank import LowRankImputer
 from lorank.estimators.conditional import column_moments, conditional, without_itself
-from lorank.estimators.forests import grow
+from lorank.estimators.forests import fit_forests, grow
 from lorank.kernels import Workers
 
 
@@ -84,7 +84,7 @@ def test_expected_given_other_cells_by_brute_force():
     A = rng.standard_normal((5, 5))
     S, cells = A @ A.T + np.eye(5), rng.random((30, 4)) < 0.3
     codes = np.where(cells[:, owners], np.nan, rng.standard_normal((30, 5)))
-    (mean, std), left_out = conditional(mu, S, codes), without_itself(mu, S, codes, owners)
+    (mean, std), (left_out, moved) = conditional(mu, S, codes), without_itself(mu, S, codes, owners)
     for i in range(30):
         for owner in range(4):
             own = np.flatnonzero(owners == owner)
@@ -96,10 +96,15 @@ def test_expected_given_other_cells_by_brute_force():
                 np.testing.assert_allclose(mean[i, own], expected)
                 np.testing.assert_allclose(std[i, own] ** 2, variance)
                 assert not left_out[i, own].any()
+                assert not moved[owner, i].any()
             else:
                 np.testing.assert_allclose(left_out[i, own], expected)
                 assert not mean[i, own].any()
                 assert not std[i, own].any()
+                gone = np.isnan(codes[i])
+                back = np.linalg.solve(S[np.ix_(o, o)], S[np.ix_(o, gone)])
+                np.testing.assert_allclose((mean + moved[owner])[i, gone], mu[gone] + (codes[i, o] - mu[o]) @ back)
+                assert not moved[owner, i, ~gone].any()
 
 
 def test_trees_predict_rows_that_they_were_not_grown_on():
@@ -132,3 +137,16 @@ def test_a_class_does_not_tell_itself():
     imputer = LowRankImputer(method="bpmf", rank=3, scale="standard", max_iter=60).fit(table)
     shares = [] if imputer.forests_ is None else [r[3].share for r in imputer.forests_.rounds if 3 in r]
     assert all(share < 0.7 for share in shares)
+
+
+def test_a_cell_does_not_tell_itself_by_what_was_filled_in():
+    """Twin columns of which one is missing where they say something: trees must not take the filled twin for proof."""
+    rng = np.random.default_rng(0)
+    codes = rng.standard_normal((400, 4))
+    codes[:, 1] = codes[:, 0] + 0.1 * rng.standard_normal(400)
+    # Where the first is there its twin is not, but for a few: what is filled in for the twin is the first itself.
+    codes[20:, 1] = np.nan
+    S = np.eye(4)
+    S[0, 1] = S[1, 0] = 0.99
+    forests = fit_forests(np.zeros(4), S, codes, np.arange(4), np.ones(4), 0, 1)
+    assert forests is None or all(0 not in owners for owners in forests.rounds)

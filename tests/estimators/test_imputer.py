@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lorank import InputError, LowRankImputer
+from lorank import InputError, LowRankImputer, complete
 
 
 @parametrize_with_checks([LowRankImputer()])
@@ -60,6 +60,15 @@ def test_in_a_pipeline(table):
     assert score.min() > 0.9
 
 
+@pytest.mark.parametrize("params", [{}, {"scale": "standard"}, {"scale": "none"}, {"method": "nnfn"}])
+def test_a_column_with_one_value_is_filled_with_it(params):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    X[:, 2] = np.where(rng.random(40) < 0.5, np.nan, 0.1)
+    assert (LowRankImputer(**params).fit_transform(X)[:, 2] == 0.1).all()
+    np.testing.assert_array_equal(complete(np.array([[1.0, np.nan], [2.0, 3.0]])), [[1, 3], [2, 3]])
+
+
 def test_empty_and_constant_columns(table):
     holes = table[0].copy()
     holes[:, 3] = np.nan
@@ -73,6 +82,8 @@ def test_empty_and_constant_columns(table):
 def test_bad_input(table):
     with pytest.raises(InputError, match="Every cell of the table is missing"):
         LowRankImputer().fit(np.full((4, 3), np.nan))
+    with pytest.raises(InputError, match="Two columns have the name 'a'"):
+        LowRankImputer().fit(pd.DataFrame([[1.0, 2.0], [np.nan, 3.0]], columns=["a", "a"]))
 
 
 def test_the_sampler_fills_tables_too(table):

@@ -16,6 +16,21 @@ def test_a_map_names_columns_and_shares():
     assert shown[:160, 1].min() == 1
     assert shown[170:, 1].max() == 0
     figure.canvas.draw()
+    # Rows are numbered as those of the table, though each line of the picture is several of them.
+    rows = [int(label.get_text()) for label in panel.get_yticklabels()]
+    assert np.diff(rows).min() > 100
+    assert 2000 <= max(rows) <= 3000
+
+
+def test_few_cells_have_few_bars():
+    figure, panels = plots.figure(2)
+    rng = np.random.default_rng(0)
+    there = rng.standard_normal(5000)
+    for panel, count in zip(panels, (50, 5000)):
+        plots.draw_filled(panel, there, rng.standard_normal(count))
+    few, many = (len(panel.patches[0].get_xy()) for panel in panels)
+    assert few < 0.6 * many
+    figure.canvas.draw()
 
 
 def test_distributions_are_shares():

@@ -52,6 +52,11 @@ class Code(ABC):
 
     width = 1
 
+    @property
+    def units(self) -> Array:
+        """In which errors of its columns are compared (width,)."""
+        return np.ones(self.width)
+
     @abstractmethod
     def encode(self, numbers: Array) -> Array:
         """(rows, width) from (rows,); NaN stays NaN."""
@@ -99,16 +104,19 @@ class Standardised(Code):
         plain = cls(column.kind, column.low, column.high, 0.0, 1.0)
         seen = ~np.isnan(numbers)
         if not seen.any():
-            return plain
+            return replace(plain, std=0.0)
         t, mass = plain.encode(numbers[seen])[:, 0], weights[seen]
         mean = float(np.average(t, weights=mass))
-        # A constant column has no scale: its mean is all there is to say of it.
-        return replace(plain, mean=mean, std=float(np.sqrt(np.average((t - mean) ** 2, weights=mass))) or 1.0)
+        # A constant column has no scale: its mean is all there is to say of it, and all that is filled in.
+        constant = bool((t == t[0]).all())
+        std = 0.0 if constant else float(np.sqrt(np.average((t - mean) ** 2, weights=mass)))
+        return replace(plain, mean=float(t[0]) if constant else mean, std=std)
 
     @classmethod
     def centred(cls, column: Column, numbers: Array, weights: Array) -> Standardised:
         """In the column's own unit."""
-        return replace(cls.of(column, numbers, weights), std=1.0)
+        scaled = cls.of(column, numbers, weights)
+        return replace(scaled, std=1.0 if scaled.std else 0.0)
 
     def encode(self, numbers: Array) -> Array:
         t = numbers
@@ -116,7 +124,7 @@ class Standardised(Code):
             t = np.log(numbers)
         elif self.kind == "bounded":
             t = logit(EDGE + (1 - 2 * EDGE) * (numbers - self.low) / (self.high - self.low))
-        return ((t - self.mean) / self.std)[:, None]
+        return ((t - self.mean) / (self.std or 1.0))[:, None]
 
     def expected(self, mean: Array, std: Array) -> Array:
         if self.kind not in ("positive", "bounded"):
@@ -215,6 +223,11 @@ class Indicators(Code):
     @property
     def width(self) -> int:  # type: ignore[override]
         return int(self.kept.size)
+
+    @property
+    def units(self) -> Array:
+        """Those of the indicators themselves: rare classes count as often as they are there."""
+        return self.stds[self.kept]
 
     def encode(self, numbers: Array) -> Array:
         codes = (numbers[:, None] == self.kept).astype(np.float64)

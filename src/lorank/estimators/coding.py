@@ -48,6 +48,11 @@ class Coding:
         return np.repeat(np.arange(len(self.codes)), [code.width for code in self.codes])
 
     @property
+    def units(self) -> Array:
+        """In which errors of the codes of one column are compared (width,)."""
+        return np.concatenate([code.units for code in self.codes])
+
+    @property
     def loss(self) -> Loss:
         """Of an entry of the codes: the squared one if all columns have it."""
         terms = [term for code in self.codes for term in code.terms()]

@@ -49,24 +49,28 @@ def conditional(mu: Array, S: Array, codes: Array) -> tuple[Array, Array]:
     return np.where(gaps, mean, 0.0), np.where(gaps, std, 0.0)
 
 
-def without_itself(mu: Array, S: Array, codes: Array, owners: Array) -> Array:
-    """What the codes of each observed cell are expected to be, given the other cells of its row alone; zero at others.
+def without_itself(mu: Array, S: Array, codes: Array, owners: Array) -> tuple[Array, Array]:
+    """What would be expected if each observed cell in turn were missing, given the other cells of its row alone.
 
-    With K as above, the error of the expectation of the codes z_b of a cell is (K_bb)^-1 (K (z - mu))_b. `owners`
-    (width,) says to which column of cells a code belongs.
+    Of the cell's own codes (rows, width), zero at missing ones; and by how much the missing codes of its row would be
+    expected elsewhere (cells of a row, rows, width), zero at observed ones. With K as above, the error of the
+    expectation of the codes z_b of a cell is e = (K_bb)^-1 (K (z - mu))_b, and missing codes move by -S_mo K_ob e.
+    `owners` (width,) says to which column of cells a code belongs.
     """
     seen = ~np.isnan(codes)
     off, out = np.where(seen, codes - mu, 0.0), np.zeros(codes.shape)
+    moved = np.zeros((int(owners.max()) + 1, *codes.shape))
     for at, which, K in _inverses(S, seen):
-        pulled = np.einsum("ijk,ik->ij", K[which], off[at])
+        pulled, slopes = np.einsum("ijk,ik->ij", K[which], off[at]), S @ K
         for owner in np.unique(owners):
             own = np.flatnonzero(owners == owner)
             there = np.flatnonzero(seen[at, own[0]])
             block = K[:, own[:, None], own][which[there]]
-            errors = np.linalg.solve(block, pulled[there][:, own, None])[:, :, 0]
-            here = np.ix_(at.start + there, own)
-            out[here] = codes[here] - errors
-    return out
+            errors = np.linalg.solve(block, pulled[there][:, own, None])
+            here = at.start + there
+            out[np.ix_(here, own)] = codes[np.ix_(here, own)] - errors[:, :, 0]
+            moved[owner, here] = -np.where(seen[here], 0.0, (slopes[:, :, own][which[there]] @ errors)[:, :, 0])
+    return out, moved
 
 
 def _inverses(S: Array, seen: Array) -> Iterator[tuple[slice, Array, Array]]:

@@ -168,7 +168,8 @@ class Filling:
             return None
         if coding.width > MOST_WIDTH:
             return None
-        return fit_forests(*self.columns(model), coding.encode(cells), coding.owners, self.seed, self.n_jobs)
+        moments, codes = self.columns(model), coding.encode(cells)
+        return fit_forests(*moments, codes, coding.owners, coding.units, self.seed, self.n_jobs)
 
     def expected(
         self,

@@ -1,9 +1,10 @@
 """What low rank leaves over: trees that predict each column from the others.
 
 The codes of a column are predicted by extremely randomised trees from the other columns, missing ones filled in by the
-low-rank model, and from what that model says of the column itself: of an observed cell, without this cell. Then once
-more, with the other columns filled in by the trees. How much the trees count is found out for each column on
-cells that a tree was not grown on: z = (1 - share) low rank + share trees, share between 0 and 1 and of least squares.
+low-rank model, and from what that model says of the column itself: for an observed cell, both without this cell, which
+will be missing where the trees are asked. Then once more, with the other columns filled in by the trees; what the trees
+of both rounds say is averaged. How much they count is found out for each column on cells that a tree was not grown on:
+z = (1 - share) low rank + share trees, share between 0 and 1 and of least squares.
 
 References
 ----------
@@ -23,7 +24,7 @@ from lorank.types import Array
 
 # Trees of a column, cells in a leaf at least, the part of the cells that each is grown on, and how often the columns
 # are gone through.
-TREES, LEAF, PART, ROUNDS = 50, 3, 0.75, 2
+TREES, LEAF, PART, ROUNDS = 40, 3, 0.75, 2
 # Fewer observed cells of a column say nothing, and more rows than this are not needed.
 FEWEST_CELLS, MOST_ROWS = 40, 2000
 # Tables of more columns of codes are left to low rank.
@@ -58,27 +59,34 @@ class Forests:
     def corrected(self, codes: Array, mean: Array, std: Array, n_jobs: int | None) -> tuple[Array, Array]:
         """Means and standard deviations of missing codes, from those of the low-rank model; row by row."""
         gaps, workers = np.isnan(codes), kernels.Workers(n_jobs)
-        filled, ratio = np.where(gaps, mean, codes), np.ones(codes.shape[1])
-        for forests in self.rounds:
+        filled, said, ratio = np.where(gaps, mean, codes), np.zeros(codes.shape), np.ones(codes.shape[1])
+        for number, forests in enumerate(self.rounds):
             new = filled.copy()
             for owner, forest in forests.items():
-                _add(forest, new, filled, mean, gaps, self.owners == owner, workers)
+                _add(forest, number, new, said, filled, mean, gaps, self.owners == owner, workers)
                 ratio[self.owners == owner] = forest.ratio
             filled = new
         workers.close()
         return np.where(gaps, filled, 0.0), std * ratio
 
 
-def fit_forests(mu: Array, S: Array, codes: Array, owners: Array, seed: int, n_jobs: int | None) -> Forests | None:
-    """Forests of all columns of these codes, with this mean and covariance; None if the table is too wide."""
+def fit_forests(
+    mu: Array, S: Array, codes: Array, owners: Array, units: Array, seed: int, n_jobs: int | None
+) -> Forests | None:
+    """Forests of all columns of these codes, with this mean and covariance; None if the table is too wide.
+
+    `units` (width,) are those in which errors of codes are compared.
+    """
     if codes.shape[1] > MOST_WIDTH or np.unique(owners).size < 2:
         return None
     if len(codes) > MOST_ROWS:
         codes = codes[np.sort(np.random.default_rng(seed).choice(len(codes), MOST_ROWS, replace=False))]
     gaps, workers = np.isnan(codes), kernels.Workers(n_jobs)
     mean, _ = conditional(mu, S, codes)
-    left_out = mean + without_itself(mu, S, codes, owners)
+    left_out, moved = without_itself(mu, S, codes, owners)
     filled, rounds, tried = np.where(gaps, mean, codes), [], np.unique(owners).tolist()
+    # What trees say, on average over the rounds: of missing codes, and of observed ones that they were not grown on.
+    said, heard = np.zeros(codes.shape), np.zeros(codes.shape)
     for number in range(ROUNDS):
         new, forests = filled.copy(), {}
         for owner in tried:
@@ -86,17 +94,19 @@ def fit_forests(mu: Array, S: Array, codes: Array, owners: Array, seed: int, n_j
             seen = np.flatnonzero(~gaps[:, own].any(axis=1))
             if seen.size < FEWEST_CELLS:
                 continue
-            truth, plain = codes[seen][:, own], left_out[seen][:, own]
+            truth, plain, here = codes[seen][:, own], left_out[seen][:, own], np.ix_(seen, np.flatnonzero(own))
             key = np.random.default_rng([seed, number, owner]).integers(2**63)
-            trees, ours = grow(_inputs(filled[seen], plain, own), truth, int(key), workers)
-            gain = ours - plain
-            share = float(np.clip((gain * (truth - plain)).sum() / max((gain**2).sum(), 1e-12), 0.0, 1.0))
-            before, after = (((truth - guess) ** 2).sum(axis=1) for guess in (plain, plain + share * gain))
+            inputs = _inputs(filled[seen] + moved[owner, seen], plain, own)
+            trees, ours = grow(inputs, truth, int(key), workers)
+            heard[here] += (ours - heard[here]) / (number + 1)
+            gain, left = (heard[here] - plain) * units[own], (truth - plain) * units[own]
+            share = float(np.clip((gain * left).sum() / max((gain**2).sum(), 1e-12), 0.0, 1.0))
+            before, after = (left**2).sum(axis=1), ((left - share * gain) ** 2).sum(axis=1)
             won = before - after
             if share < LEAST_SHARE or won.mean() < LEAST_WON * won.std() / np.sqrt(won.size):
                 continue
             forests[owner] = Forest(trees, share, float(np.sqrt(after.mean() / max(before.mean(), 1e-12))))
-            _add(forests[owner], new, filled, mean, gaps, own, workers)
+            _add(forests[owner], number, new, said, filled, mean, gaps, own, workers)
         rounds.append(forests)
         filled, tried = new, list(forests)
     workers.close()
@@ -124,14 +134,25 @@ def grow(
 
 
 def _add(
-    forest: Forest, new: Array, filled: Array, mean: Array, gaps: Array, own: Array, workers: kernels.Workers
+    forest: Forest,
+    number: int,
+    new: Array,
+    said: Array,
+    filled: Array,
+    mean: Array,
+    gaps: Array,
+    own: Array,
+    workers: kernels.Workers,
 ) -> None:
-    """Put what low rank and trees say together into the gaps of the codes `own` of `new`."""
+    """Put what low rank and trees say together into the gaps of the codes `own` of `new`.
+
+    `said` is the mean of what the trees of the rounds before say, and then that of this round too.
+    """
     at = np.flatnonzero(gaps[:, own].any(axis=1))
     if at.size:
-        plain = mean[at][:, own]
-        said = forest.predict(_inputs(filled[at], plain, own), workers)
-        new[np.ix_(at, np.flatnonzero(own))] = (1 - forest.share) * plain + forest.share * said
+        plain, here = mean[at][:, own], np.ix_(at, np.flatnonzero(own))
+        said[here] += (forest.predict(_inputs(filled[at], plain, own), workers) - said[here]) / (number + 1)
+        new[here] = (1 - forest.share) * plain + forest.share * said[here]
 
 
 def _inputs(filled: Array, plain: Array, own: Array) -> Array:

@@ -84,8 +84,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     errors_ : dict
         Errors on held-out cells of what was compared, as parts of those of column means.
     center_, scale_ : arrays
-        Mean (commonest class, median level) and standard deviation of each column; 1 for classes. A column without
-        any cell is filled with 0.
+        Mean (commonest class, median level) and standard deviation of each column; 1 for classes and for constants. A
+        column without any cell is filled with 0.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError("Every cell of the table is missing; there is nothing to learn from.")
         self.table_ = X
         self.center_ = column_centres(columns, cells, weights)
-        spreads = [getattr(code, "std", 1.0) for code in Coding(columns, cells, "standard", weights).codes]
+        spreads = [getattr(code, "std", 1.0) or 1.0 for code in Coding(columns, cells, "standard", weights).codes]
         self.scale_ = np.array(spreads)
         self.indicated_ = np.flatnonzero(np.isnan(cells).any(axis=0)) if self.add_indicator else np.zeros(0, np.intp)
         filling = self._filling()
@@ -260,6 +260,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError("An imputer fills a dense table; for a sparse matrix use MatrixCompletion.")
         X = unmasked(X) if np.ma.isMaskedArray(X) else X
         if Layout.is_frame(X):
+            frames.check_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"))

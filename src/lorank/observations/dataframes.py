@@ -18,7 +18,17 @@ def _native(frame: Any) -> Any:
         import narwhals as nw
     except ImportError:
         raise ImportError("DataFrames need narwhals: pip install 'lorank[tables]'.") from None
-    return nw.from_native(frame, eager_only=True)
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = list(frame.columns)
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise InputError(f"Two columns have the name {twice!r}; give each a name of its own.") from None
+
+
+def check_names(frame: Any) -> None:
+    """Refuse a frame of which two columns have the same name."""
+    _native(frame)
 
 
 def read_wide(frame: Any) -> tuple[Array, Any, Any]:

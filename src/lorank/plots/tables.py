@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # More lines than this are shown in groups, by the share that is missing in each.
 MOST_LINES = 1000
+# Fewest and most bars of a distribution: many bars of few cells have gaps that mean nothing.
+BINS = (8, 24)
 
 
 def draw_missing(panel: Axes, missing: Any, names: Sequence[str] | None = None) -> None:
@@ -22,6 +24,8 @@ def draw_missing(panel: Axes, missing: Any, names: Sequence[str] | None = None) 
 
     `missing` is a boolean array (rows, columns), such as `table.isna()`.
     """
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     gaps = np.asarray(missing, np.float64)
     step = -(-len(gaps) // MOST_LINES)
     shown = np.array([gaps[i : i + step].mean(axis=0) for i in range(0, len(gaps), step)])
@@ -29,9 +33,9 @@ def draw_missing(panel: Axes, missing: Any, names: Sequence[str] | None = None) 
     panel.grid(visible=False)
     labels = [str(j) for j in range(gaps.shape[1])] if names is None else list(names)
     shares = [f"{name} ({share:.0%})" for name, share in zip(labels, gaps.mean(axis=0))]
-    panel.set_xticks(range(len(shares)), shares, rotation=60, ha="right", fontsize=8)
-    ticks = np.linspace(0, len(shown) - 1, 5).astype(int)
-    panel.set_yticks(ticks, [str(int(tick) * step) for tick in ticks])
+    panel.set_xticks(range(len(shares)), shares, rotation=50, ha="right", rotation_mode="anchor", fontsize=8)
+    panel.yaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda line, _: f"{line * step:g}"))
     panel.set_ylabel("row")
     panel.set_title(f"{gaps.mean():.0%} of the cells are missing (dark)")
 
@@ -42,7 +46,9 @@ def draw_filled(panel: Axes, observed: Any, filled: Any, name: str = "") -> None
     Filled cells of one table are expected values, whose spread is smaller; those of a draw are not.
     """
     there, added = (np.asarray(values, np.float64) for values in (observed, filled))
-    edges = np.histogram_bin_edges(np.concatenate([there, added]), bins=24).tolist()
+    fewer = min(there, added, key=len)
+    bins = int(np.clip(1.5 * np.sqrt(fewer.size), *BINS))
+    edges = np.histogram_bin_edges(np.concatenate([there, added]), bins).tolist()
     for values, colour, label in ((there, COLOURS[0], "there"), (added, COLOURS[1], "filled in")):
         weights = np.full(values.size, 1 / max(values.size, 1))
         panel.hist(values, edges, weights=weights, histtype="stepfilled", color=colour, alpha=0.25)
