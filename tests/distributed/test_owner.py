@@ -188,7 +188,7 @@ def test_the_memory_estimate_counts_the_pairs_of_factors_that_are_held(data, mon
     with pytest.warns(ConvergenceWarning):
         solve(Alternating(), problem, stopping=Stopping(tol=0, max_iter=12), seed=0)
     pair = sum(data.shape) * padded_width(rank) * data.dtype.itemsize
-    assert 3.5 < max(held) / pair <= most
+    assert most - 2.5 < max(held) / pair <= most
 
 
 def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path):

@@ -41,6 +41,8 @@ LOCK, DAY = ".lock", 86400.0
 # Pairs of factors that workers hold at most: now, before, extrapolated and next; from a large rank on, where
 # half-steps have a frame of their own, two more.
 PAIRS = 4, 6
+# Bytes of a process with its libraries, and of lists of lines for each entry.
+PROCESS, LISTED = 250e6, 8
 
 
 @contextmanager
@@ -217,7 +219,7 @@ def check_cluster(
     if needed > free:
         raise InputError(
             f"This fit needs about {needed / 2**30:.1f} GiB over all workers and Ray has {free / 2**30:.1f} GiB; "
-            "give a larger cluster, a smaller rank, or dtype='float32'."
+            "give a larger cluster, a smaller rank, a memory_budget, or dtype='float32'."
         )
 
 
@@ -225,11 +227,11 @@ def memory_estimate(
     shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int, budget: float = np.inf
 ) -> float:
     """Bytes that all processes allocate: pairs of factors in shards, at each worker the lines of the other side that
-    its entries mention, and 150 MB for every process.
+    its entries mention, lists of these, and 250 MB for every process.
 
     Entries are mapped files or in Ray's object store, as factors on their way are.
     """
     line = np.dtype(dtype).itemsize * padded_width(rank)
     mentioned = max((size * -math.expm1(-nnz / workers / size) for size in shape if size), default=0.0)
     pairs = PAIRS[rank >= LARGE_RANK] * line * sum(shape)
-    return pairs + workers * min(line * mentioned, budget) + (workers + 1) * 150e6
+    return pairs + workers * min(line * mentioned, budget) + LISTED * nnz + (workers + 1) * PROCESS

@@ -21,20 +21,21 @@ from lorank.types import Array
 
 # The factor that the lines of each side are regressed on is that of the other.
 OTHER = {"rows": "cols", "cols": "rows", "held out": "cols"}
-# What a plan counts on: bytes a second between two nodes (10 Gbit/s), bytes of a core's second-level cache, and seconds
-# of a core for each of `sweep_terms`, as benchmarks/cost_model.py fits them.
-BANDWIDTH, CACHE = 1.25e9, 1 << 20
+# What a plan counts on: bytes a second between two nodes (10 Gbit/s), bytes of the second- and third-level caches, and
+# seconds of a core for each of `sweep_terms`, as benchmarks/cost_model.py fits them.
+BANDWIDTH, CACHES = 1.25e9, (1 << 20, 32 << 20)
 # Bytes of requests and answers that each node receives in a sweep beside lines, by benchmarks/nodes.py at rank 20.
 MESSAGES = 150_000
-RATES = (0.088e-9, 0.93e-9, 0.51e-9, 10e-9, 1.9e-9)
+RATES = (0.037e-9, 0.953e-9, 0.0456e-9, 2.33e-9, 18.3e-9, 1.26e-9)
 
 
 def sweep_terms(nnz: float, shape: tuple[float, float], k: int, itemsize: int) -> tuple[float, ...]:
-    """What the seconds of a sweep are proportional to: of each entry the pairs and the numbers of a line, and those
-    numbers that come from outside of the cache; of each line the numbers, and their pairs."""
+    """What the seconds of a sweep are proportional to: of each entry the pairs and the numbers of a line, and its bytes
+    from outside of either cache; of each line the numbers, and their pairs."""
     q, lines = padded_width(k), sum(shape)
-    outside = sum(max(0.0, 1 - CACHE / (size * q * itemsize)) for size in shape if size) / 2
-    return nnz * (k + 1) * (k + 2), nnz * q, nnz * q * outside, lines * q, lines * k**2
+    line = q * itemsize
+    outside = [sum(max(0.0, 1 - cache / (size * line)) for size in shape if size) / 2 for cache in CACHES]
+    return nnz * (k + 1) * (k + 2), nnz * q, *(nnz * line * share for share in outside), lines * q, lines * k**2
 
 
 def sweep_seconds(nnz: float, shape: tuple[float, float], k: int, itemsize: int) -> float:
