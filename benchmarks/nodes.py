@@ -32,6 +32,8 @@ from measured import save
 
 NODES, CPUS = 3, 2
 PORT = 6379
+# Seconds in which Ray's own messages are counted.
+QUIET = 4.0
 RAY = "from ray.scripts.scripts import main; main()"
 # A node without a link is given up after 3 s instead of about 20.
 HEALTH = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "3"}
@@ -46,8 +48,12 @@ params = dict(row="u", col="i", value="v", rank=given["rank"], lam=2.0, tol=0.0,
 
 def watch(progress):
     from ray._private import state
-    alive = [actor["Address"]["IPAddress"] for actor in state.actors().values() if actor["State"] == "ALIVE"]
-    print(json.dumps({"sweep": progress.iteration, "workers": sorted(alive)}), flush=True)
+    where = {name: actor["Address"]["IPAddress"] for name, actor in state.actors().items() if actor["State"] == "ALIVE"}
+    engine = progress.factors.left.engine
+    lines = [sum(run[-1].hi - run[0].lo for run in (runs[number] for runs in engine._runs.values()) if run)
+             for number in range(engine.workers)]
+    owned = [(where.get(actor._actor_id.hex()), own) for actor, own in zip(engine._actors, lines)]
+    print(json.dumps({"sweep": progress.iteration, "owned": owned}), flush=True)
     sys.stdin.readline()
 
 began = time.perf_counter()
@@ -137,6 +143,13 @@ class Nodes:
         said = _run("ip", "netns", "exec", self.hub, "cat", *names)
         return np.array(said.split(), np.int64).reshape(NODES, 2)
 
+    def idle(self) -> np.ndarray:
+        """Bytes a second that each node (receives, sends) while nobody asks for anything: Ray's own messages."""
+        time.sleep(1)
+        before, began = self.counters(), time.perf_counter()
+        time.sleep(QUIET)
+        return (self.counters() - before) / (time.perf_counter() - began)
+
     def lose(self, node: int) -> None:
         """A node goes down: first its link, then its processes."""
         _run("ip", "-n", self.hub, "link", "set", f"port{node}", "down")
@@ -198,18 +211,19 @@ def make(folder: Path, entries: int) -> tuple[int, int]:
     return m, n
 
 
-def predicted(shape: tuple[int, int], rank: int, workers: list[int]) -> np.ndarray:
+def predicted(owned: list[list[int]], rank: int) -> np.ndarray:
     """Bytes that each node receives and sends in a sweep, where every worker needs most lines of both factors.
 
-    Those are the shards of all other nodes' workers, once; `workers` counts the workers of each node.
+    Those are the shards of all other nodes' workers, once, and requests; `owned` has the lines of each node's workers.
     """
+    from lorank.distributed.travel import MESSAGES
     from lorank.linalg import padded_width
 
-    both, whole = sum(shape) * 8 * padded_width(rank), np.zeros((NODES, 2))
-    shares, with_workers = np.array(workers) / sum(workers), np.count_nonzero(workers)
-    for node, share in enumerate(shares):
-        if share:
-            whole[node] = both * (1 - share), both * share * (with_workers - 1)
+    line, whole = 8 * padded_width(rank), np.zeros((NODES, 2))
+    own, with_workers = np.array([sum(lines) for lines in owned]), sum(map(bool, owned))
+    for node, lines in enumerate(own):
+        if lines:
+            whole[node] = line * (own.sum() - lines) + MESSAGES, line * lines * (with_workers - 1) + MESSAGES
     return whole
 
 
@@ -237,7 +251,7 @@ def main() -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         driver = nodes.start(0, sys.executable, "-W", "ignore", "-c", DRIVER, json.dumps(about), **pipes)
         before = began = None
-        measured: list[tuple[list[int], list[float]]] = []
+        measured: list[tuple[list[int], list[float], list[int]]] = []
         for text in driver.stdout:
             if not text.startswith("{"):
                 continue
@@ -246,13 +260,17 @@ def main() -> None:
                 print(text, end="", flush=True)
                 break
             now, at = nodes.counters(), time.perf_counter()
-            placed = [said["workers"].count(nodes.address(node)) for node in range(NODES)]
+            if before is None:
+                idle = nodes.idle()
+            owned = [[lines for where, lines in said["owned"] if where == nodes.address(node)] for node in range(NODES)]
+            placed = [len(lines) for lines in owned]
             if before is not None:
-                guess = predicted(shape, given.rank, placed)
+                guess = predicted(owned, given.rank)
                 line = {"sweep": said["sweep"], "seconds": round(at - began, 3), "workers": placed}
-                line |= {"bytes": (now - before).tolist(), "predicted": guess.round().astype(int).tolist()}
-                print(json.dumps(line), flush=True)
-                measured = list(zip((now - before).tolist(), guess.tolist()))
+                beside = (idle * (at - began)).round().astype(int)
+                line |= {"bytes": (now - before - beside).tolist(), "predicted": guess.round().astype(int).tolist()}
+                print(json.dumps(line | {"idle": beside.tolist()}), flush=True)
+                measured = list(zip((now - before - beside).tolist(), guess.tolist(), beside.tolist()))
             sweep = 0.0 if began is None else at - began
             before, began = nodes.counters(), time.perf_counter()
             driver.stdin.write("\n")
@@ -264,8 +282,9 @@ def main() -> None:
                 print(json.dumps({"lost": victim}), flush=True)
         if driver.wait(60):
             raise SystemExit("The driver failed.")
-    for node, (seen, expected) in enumerate(measured if given.save else ()):
+    for node, (seen, expected, beside) in enumerate(measured if given.save else ()):
         figures = {"received": seen[0], "expected_received": expected[0], "sent": seen[1], "expected_sent": expected[1]}
+        figures |= {"idle_received": beside[0], "idle_sent": beside[1]}
         in_mb = {f"{name}_mb": round(value / 1e6, 2) for name, value in figures.items()}
         save(f"bytes of node {node + 1}", shape=list(shape), entries=given.entries, rank=given.rank, **in_mb)
 

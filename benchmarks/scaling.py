@@ -26,10 +26,10 @@ from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating
 
 
-def matrix(entries: int, seed: int = 0) -> Observations:
-    """About so many entries, a hundred in each row, ten times as many rows as columns."""
+def matrix(entries: int, seed: int = 0, in_a_row: int = 100) -> Observations:
+    """About so many entries, so many in each row, ten times as many rows as columns."""
     rng = np.random.default_rng(seed)
-    m, n = max(entries // 100, 50), max(entries // 1000, 50)
+    m, n = max(entries // in_a_row, 50), max(entries // (10 * in_a_row), 50)
     cells = np.sort(rng.integers(m * n, size=entries))
     cells = cells[np.diff(cells, prepend=-1) > 0]
     rows, cols = np.divmod(cells, n)

@@ -1,14 +1,17 @@
 """Parts and the shards of factors that belong to them: the same numbers and bits as in memory, and nothing is lost."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from lorank import Observations, kernels
 from lorank.distributed import parts
-from lorank.distributed.engines import LocalEngine
+from lorank.distributed.cluster import PAIRS
+from lorank.distributed.engines import Engine, LocalEngine
 from lorank.distributed.factor_shards import FactorShards, shard_file
 from lorank.distributed.owner import Owner, gather, joined, total
 from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
@@ -16,6 +19,7 @@ from lorank.errors import InputError
 from lorank.files import writing
 from lorank.linalg import padded_width
 from lorank.problems import Problem
+from lorank.problems.factored import LARGE_RANK
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.regularizers import FactoredNNFN
 from lorank.solvers import Alternating, Stopping, solve
@@ -160,6 +164,31 @@ def test_the_budget_changes_no_bit(data, tmp_path):
     for left, objective in fits[1:]:
         np.testing.assert_array_equal(left, fits[0][0])
         assert objective == fits[0][1]
+
+
+class AsOnRay(LocalEngine):
+    """Shards are made when they are asked for, and not at once."""
+
+    new = Engine.new
+
+
+@pytest.mark.parametrize(("rank", "most"), [(6, PAIRS[False]), (LARGE_RANK, PAIRS[True])])
+def test_the_memory_estimate_counts_the_pairs_of_factors_that_are_held(data, monkeypatch, rank, most):
+    engine = AsOnRay({ROWS: parts.parts_of(data.by_row), COLS: parts.parts_of(data.by_col)}, 1)
+    held = []
+
+    def counted(method, owner, *args):
+        answer = method(owner, *args)
+        held.append(sum(shard.nbytes for shard in owner._shards.values()))
+        return answer
+
+    for name in ("keep", "shard"):
+        monkeypatch.setattr(engine.owner, name, partial(counted, getattr(Owner, name), engine.owner))
+    problem = FolderProblem(Elsewhere(data.shape, data.dtype), FactoredNNFN(lam=2.0), rank, engine=engine)
+    with pytest.warns(ConvergenceWarning):
+        solve(Alternating(), problem, stopping=Stopping(tol=0, max_iter=12), seed=0)
+    pair = sum(data.shape) * padded_width(rank) * data.dtype.itemsize
+    assert most - 2.5 < max(held) / pair <= most
 
 
 def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path):

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lorank import kernels
 from lorank.distributed.engines import Engine
@@ -20,7 +19,6 @@ from lorank.distributed.travel import LostLines, Route, Travel
 from lorank.errors import InputError
 from lorank.kernels import unlocked
 from lorank.linalg.blas import one_blas_thread
-from lorank.linalg.factors import padded_width
 from lorank.types import Array
 
 # One actor may die this often within a half-step before the fit is given up: then something kills them by system.
@@ -287,6 +285,7 @@ class RayEngine(Engine):
 def _over_lines(
     owner: Owner, side: str, function: OnLines, shared: tuple[Any, ...], own: tuple[Array, ...]
 ) -> tuple[Array, ...]:
+    """What a function gives for the lines of a side, part by part."""
     shared = tuple(unlocked(each) if isinstance(each, np.ndarray) else each for each in shared)
     parts, found = list(owner.sides[side].values()), []
     for part in parts:
@@ -294,35 +293,6 @@ def _over_lines(
         mine = (np.ascontiguousarray(unlocked(each)[span]) if each.size else each for each in own)
         found.append(function(owner.workers, part, shared, *mine))
     return tuple(np.concatenate(each) for each in zip(*found))
-
-
-def check_cluster(
-    shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int, threads: int
-) -> None:
-    """Refuse a cluster that the fit would not fit in, before anything is started, with the estimate."""
-    import ray
-
-    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    if there.get("CPU", 0) < workers * threads:
-        raise InputError(
-            f"{workers} workers of {threads} threads need {workers * threads} CPUs and Ray has "
-            f"{there.get('CPU', 0):g}; give fewer workers or a larger cluster."
-        )
-    needed, free = memory_estimate(shape, nnz, rank, dtype, workers), there.get("memory", np.inf)
-    if needed > free:
-        raise InputError(
-            f"This fit needs about {needed / 2**30:.1f} GiB over all workers and Ray has {free / 2**30:.1f} GiB; "
-            "give a larger cluster, a smaller rank, or dtype='float32'."
-        )
-
-
-def memory_estimate(shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int) -> float:
-    """Bytes over all processes: the data by rows and by columns, one factor at each worker, five pairs in shards
-    (now, before, extrapolated, next, and one on its way), and 150 MB for every process."""
-    item = np.dtype(dtype).itemsize
-    data = 2.0 * nnz * (item + (4 if max(shape, default=0) < 2**31 else 8))
-    factor = item * padded_width(rank)
-    return data + workers * factor * max(shape, default=0) + 5 * factor * sum(shape) + (workers + 1) * 150e6
 
 
 def _runs(parts: Sequence[Part], workers: int) -> list[list[Part]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import math
 import os
 import platform
 import secrets
@@ -16,11 +17,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import psutil
 
 from lorank.distributed.nodes import check_nodes
 from lorank.errors import InputError
 from lorank.files import crc32, try_claim
+from lorank.linalg import padded_width
+from lorank.problems.factored import LARGE_RANK
 
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
@@ -33,6 +38,11 @@ OLDEST = (2, 52)
 SETTINGS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE"}
 # The file by which a process claims a temporary folder, and how long a folder without it is left alone.
 LOCK, DAY = ".lock", 86400.0
+# Pairs of factors that workers hold at most: now, before, extrapolated and next; from a large rank on, where
+# half-steps have a frame of their own, two more.
+PAIRS = 4, 6
+# Bytes of a process with its libraries, and of lists of lines for each entry.
+PROCESS, LISTED = 250e6, 8
 
 
 @contextmanager
@@ -180,3 +190,48 @@ def remove_stale(kind: str, parent: str | Path | None = None) -> None:
 def machine_number() -> str:
     """A number of this machine: storage may be shared by many, each with process numbers of its own."""
     return f"{crc32(platform.node().encode()):08x}"
+
+
+def check_cluster(
+    shape: tuple[int, int],
+    nnz: int,
+    rank: int,
+    dtype: npt.DTypeLike,
+    workers: int,
+    threads: int,
+    budget: float = np.inf,
+    drawn: int = 0,
+) -> None:
+    """Refuse a cluster that the fit would not fit in, before anything is started, with the estimate.
+
+    `budget` is what a worker may fetch of the other factor, and `drawn` the bytes of a sampler's kept draws.
+    """
+    import ray
+
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    if there.get("CPU", 0) < workers * threads:
+        raise InputError(
+            f"{workers} workers of {threads} threads need {workers * threads} CPUs and Ray has "
+            f"{there.get('CPU', 0):g}; give fewer workers or a larger cluster."
+        )
+    needed = memory_estimate(shape, nnz, rank, dtype, workers, budget) + 2 * drawn
+    free = there.get("memory", np.inf)
+    if needed > free:
+        raise InputError(
+            f"This fit needs about {needed / 2**30:.1f} GiB over all workers and Ray has {free / 2**30:.1f} GiB; "
+            "give a larger cluster, a smaller rank, a memory_budget, or dtype='float32'."
+        )
+
+
+def memory_estimate(
+    shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int, budget: float = np.inf
+) -> float:
+    """Bytes that all processes allocate: pairs of factors in shards, at each worker the lines of the other side that
+    its entries mention, lists of these, and 250 MB for every process.
+
+    Entries are mapped files or in Ray's object store, as factors on their way are.
+    """
+    line = np.dtype(dtype).itemsize * padded_width(rank)
+    mentioned = max((size * -math.expm1(-nnz / workers / size) for size in shape if size), default=0.0)
+    pairs = PAIRS[rank >= LARGE_RANK] * line * sum(shape)
+    return pairs + workers * min(line * mentioned, budget) + LISTED * nnz + (workers + 1) * PROCESS

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lorank.distributed.actors import RayEngine, check_cluster
-from lorank.distributed.cluster import machine_number, open_ray, remove_stale, temporary_folder
+from lorank.distributed.actors import RayEngine
+from lorank.distributed.cluster import check_cluster, machine_number, open_ray, remove_stale, temporary_folder
 from lorank.distributed.engines import Engine, LocalEngine
 from lorank.distributed.nodes import check_nodes
 from lorank.distributed.prepare import Prepared
@@ -55,7 +55,8 @@ class FolderBackend:
     def check_factors(self, shape: tuple[int, int], entries: int, rank: int, drawn: int = 0) -> None:
         """Refuse factors, and draws of so many bytes, that there is no room for on Ray's nodes or on disk."""
         if self.on_ray:
-            check_cluster(shape, entries, rank, self.dtype, self.workers, self.threads)
+            about = (self.dtype, self.workers, self.threads, self.budget)
+            check_cluster(shape, entries, rank, *about, drawn=drawn)
             pairs = SHARD_FILES * sum(shape) * padded_width(rank) * np.dtype(self.dtype).itemsize
             self.check_disk(f"Factors of {shape[0]} x {shape[1]}", pairs + 2 * drawn)
 

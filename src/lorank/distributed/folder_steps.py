@@ -40,6 +40,7 @@ from lorank.distributed.prepare import Prepared
 from lorank.distributed.problem import Elsewhere, FolderProblem
 from lorank.distributed.row_sample import row_sample
 from lorank.distributed.sampling import ShardBPMF
+from lorank.distributed.travel import sweep_seconds
 from lorank.estimators.choosing import ALL_ROWS
 from lorank.estimators.parameters import Parameters
 from lorank.linalg import Factors
@@ -208,10 +209,12 @@ class FolderFit:
     def _plan(self, engine: Engine, rank: int) -> None:
         """Decide what travels between workers, and report it."""
         if isinstance(engine, RayEngine):
-            plan = engine.prepare(padded_width(rank) * np.dtype(self.backend.dtype).itemsize)
+            itemsize = np.dtype(self.backend.dtype).itemsize
+            plan = engine.prepare(padded_width(rank) * itemsize)
             if self.report is not None:
-                lines = sum(engine.spans(side)[-1][1] for side in (ROWS, COLS))
-                self.report(plan.describe(self.entries, lines, rank, self.backend.workers * self.backend.threads))
+                m, n = (engine.spans(side)[-1][1] for side in (ROWS, COLS))
+                seconds = sweep_seconds(self.entries, (m, n), rank, itemsize)
+                self.report(plan.describe(seconds, self.backend.workers * self.backend.threads))
 
     def _choose(self, plain: FolderProblem, begin: _Begin, saved: Checkpoint | None) -> tuple[_Chosen, Found]:
         """Fit all but the held-out entries, once or with each of several settings, and keep the best."""

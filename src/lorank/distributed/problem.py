@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lorank import kernels
-from lorank.distributed.actors import RayEngine, check_cluster
+from lorank.distributed.actors import RayEngine
+from lorank.distributed.cluster import check_cluster
 from lorank.distributed.directions import ShardDirections, who_rated_what
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards

@@ -21,11 +21,26 @@ from lorank.types import Array
 
 # The factor that the lines of each side are regressed on is that of the other.
 OTHER = {"rows": "cols", "cols": "rows", "held out": "cols"}
-# What a plan counts on: bytes a second between two nodes (10 Gbit/s), seconds of a core for each entry and sweep, by
-# (k + 1)(k + 2) and by the padded width, as benchmarks/cost_model.py measures them, and for each line's system, by k
-# and k^2, which matters where lines have few entries.
-BANDWIDTH, PER_PAIR, PER_NUMBER = 1.25e9, 0.088e-9, 1.44e-9
-PER_LINE = 10e-9, 1.9e-9
+# What a plan counts on: bytes a second between two nodes (10 Gbit/s), bytes of the second- and third-level caches, and
+# seconds of a core for each of `sweep_terms`, as benchmarks/cost_model.py fits them.
+BANDWIDTH, CACHES = 1.25e9, (1 << 20, 32 << 20)
+# Bytes of requests and answers that each node receives in a sweep beside lines, by benchmarks/nodes.py at rank 20.
+MESSAGES = 150_000
+RATES = (0.037e-9, 0.953e-9, 0.0456e-9, 2.33e-9, 18.3e-9, 1.26e-9)
+
+
+def sweep_terms(nnz: float, shape: tuple[float, float], k: int, itemsize: int) -> tuple[float, ...]:
+    """What the seconds of a sweep are proportional to: of each entry the pairs and the numbers of a line, and its bytes
+    from outside of either cache; of each line the numbers, and their pairs."""
+    q, lines = padded_width(k), sum(shape)
+    line = q * itemsize
+    outside = [sum(max(0.0, 1 - cache / (size * line)) for size in shape if size) / 2 for cache in CACHES]
+    return nnz * (k + 1) * (k + 2), nnz * q, *(nnz * line * share for share in outside), lines * q, lines * k**2
+
+
+def sweep_seconds(nnz: float, shape: tuple[float, float], k: int, itemsize: int) -> float:
+    """CPU seconds that all workers together need for a sweep."""
+    return float(np.dot(sweep_terms(nnz, shape, k, itemsize), RATES))
 
 
 @dataclass(frozen=True)
@@ -37,11 +52,18 @@ class Route:
     whole : for each side, whether each owner's lines travel all together, once to each node.
     bytes : for each side, what its half-step moves from worker to worker.
     network : the part of it that goes from one node to another.
+    nodes : how many nodes there are.
     """
 
     whole: dict[str, list[bool]]
     bytes: dict[str, int]
     network: dict[str, int]
+    nodes: int = 1
+
+    @property
+    def messages(self) -> int:
+        """Bytes of requests and answers between nodes in a sweep."""
+        return MESSAGES * self.nodes if self.nodes > 1 else 0
 
     @classmethod
     def of(
@@ -71,22 +93,20 @@ class Route:
                 else:
                     moved[side] += line_bytes * sum(others)
                     network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
-        return cls(whole, moved, network)
+        return cls(whole, moved, network, len(set(nodes)))
 
-    def describe(self, entries: int, lines: int, k: int, cores: int) -> str:
-        """The plan in a sentence, with the bytes of a sweep and the seconds that it is expected to take."""
+    def describe(self, seconds: float, cores: int) -> str:
+        """The plan in a sentence, with the bytes of a sweep and what it takes by `sweep_seconds`."""
         parts = [
             f"{self.bytes[side] / 1e6:.3g} MB to the {what} ({self.network[side] / 1e6:.3g} MB between nodes)"
             for side, what in (("rows", "rows"), ("cols", "columns"))
         ]
-        moving = sum(self.network[side] for side in ("rows", "cols")) / BANDWIDTH
-        each_entry = PER_PAIR * (k + 1) * (k + 2) + PER_NUMBER * padded_width(k)
-        computing = (entries * each_entry + lines * (PER_LINE[0] * k + PER_LINE[1] * k * k)) / cores
-        listed = sum(not whole for side in self.whole.values() for whole in side)
+        moving = (sum(self.network[side] for side in ("rows", "cols")) + self.messages) / BANDWIDTH
+        whole = [publishes for side in self.whole.values() for publishes in side]
         return (
-            f"A sweep moves {' and '.join(parts)}; about {computing:.2g} s of computing on {cores} cores and "
-            f"{moving:.2g} s of moving at 10 Gbit/s. {listed} of {sum(map(len, self.whole.values()))} workers' sides "
-            "travel as lists of lines, the others whole."
+            f"A sweep moves {' and '.join(parts)}, beside {self.messages / 1e6:.2g} MB of requests; about "
+            f"{seconds / cores:.2g} s of computing on {cores} cores and {moving:.2g} s of moving at 10 Gbit/s. "
+            f"{whole.count(False)} of {len(whole)} workers' sides travel as lists of lines, the others whole."
         )
 
 
