@@ -348,6 +348,7 @@ FIELDS = (
 def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     """The comparison as a page: ranks over all cells, errors by table and by mechanism, coverage."""
     cells = ["table", "mechanism", "share"]
+    drawn = results.groupby("share")["seed"].nunique()
     titles = {"error": "scaled error of numbers", "wrong": "wrong classes", "energy": "energy distance"}
     parts = [
         "# Imputers compared",
@@ -355,6 +356,8 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
         f"{', '.join(DEVELOPED)}, and on no other of these. "
         "Cells missing completely at random, at random and not at random, "
         f"{', '.join(f'{100 * share:.0f}%' for share in sorted(results['share'].unique()))}. "
+        "How often cells were drawn: "
+        f"{', '.join(f'{count} at {100 * share:.0f}%' for share, count in drawn.items())}; errors are means over that. "
         "Ranks are among the methods on the same cells: those with the same error share the mean of their ranks, "
         "and in the column `ties for all` the best of them. Errors are in standard deviations of the column. "
         "Seconds are of one processor (medians). `lorank` is "
@@ -370,7 +373,7 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     for measure, title in titles.items():
         # Slow methods were not run everywhere: all are ranked where these were.
         there = results[results["method"].isin(slow - set(known.index[known == 0])) & results[measure].notna()]
-        both = results.merge(there[cells].drop_duplicates(), on=cells)
+        both = results.merge(there[[*cells, "seed"]].drop_duplicates(), on=[*cells, "seed"])
         parts += ranked(both[~both["table"].isin(DEVELOPED)], cells, measure, f"{title.capitalize()}, slow methods too")
     for by in ("table", "mechanism"):
         everywhere = results[~results["method"].isin(slow)]
