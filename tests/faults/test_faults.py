@@ -260,6 +260,6 @@ def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", ray)
     for name in cluster.SETTINGS:
         monkeypatch.setenv(name, "token")
-    with pytest.raises(InputError, match="Ray cannot be started .*try again") as refused, cluster.open_ray():
+    with pytest.raises(InputError, match=r"Ray cannot be started .*try again") as refused, cluster.open_ray():
         pass
     assert "\n" not in str(refused.value)
