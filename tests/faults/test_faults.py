@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -249,3 +250,16 @@ def test_a_full_disk_is_one_sentence(folder, size):
             lorank.load("disk/model").predict([0], [0])
     finally:
         subprocess.run(["umount", "disk"], check=True)
+
+
+def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch):
+    def init(**_):
+        raise Exception("The current node timed out during startup.\nThis could happen because it is overloaded.")
+
+    ray = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=init, shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for name in cluster.SETTINGS:
+        monkeypatch.setenv(name, "token")
+    with pytest.raises(InputError, match=r"Ray cannot be started .*try again") as refused, cluster.open_ray():
+        pass
+    assert "\n" not in str(refused.value)

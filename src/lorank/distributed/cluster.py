@@ -22,7 +22,7 @@ import numpy.typing as npt
 import psutil
 
 from lorank.distributed.nodes import check_nodes
-from lorank.errors import InputError
+from lorank.errors import InputError, one_line
 from lorank.files import crc32, try_claim
 from lorank.linalg import padded_width
 from lorank.problems.factored import LARGE_RANK
@@ -92,16 +92,19 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
     remove_stale("lorank-ray", parent)
     with temporary_folder("lorank-ray", parent) as folder:
         try:
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                include_dashboard=False,
-                object_store_memory=max(store_bytes, LEAST_STORE),
-                _temp_dir=str(folder),
-                _node_ip_address=LOOPBACK,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            try:
+                ray.init(
+                    address="local",
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    object_store_memory=max(store_bytes, LEAST_STORE),
+                    _temp_dir=str(folder),
+                    _node_ip_address=LOOPBACK,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            except Exception as error:  # Ray raises just that where the machine is too busy
+                raise InputError(f"Ray cannot be started ({one_line(error)}); try again, or without it.") from None
             check_listeners()
             yield
         finally:

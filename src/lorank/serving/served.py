@@ -36,11 +36,13 @@ class Served:
         return model if self.titles is None else with_titles_of(model, self.titles)
 
     def _stamp(self) -> tuple[int, ...] | None:
-        """What changes when the file does; None while it is not there."""
+        """What changes when the file does; None while it is not there, or is a pipe, which might never end."""
         path = self.path / MANIFEST if is_shards(self.path) else self.path
         try:
             stat = path.stat()
         except OSError:
+            return None
+        if path.is_fifo() or path.is_char_device() or path.is_socket():
             return None
         return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
