@@ -31,9 +31,8 @@ STREAM = 17
 
 @dataclass(frozen=True)
 class ShardDirections(Directions):
-    """U is in shards (lines, width), of which the first r columns count; U^T 1, and how many lines have entries, here.
-
-    Lines without entries are unknown; their owners find them.
+    """U is in shards (lines, width): the first r columns are the directions, the last one is 1 for a line without
+    entries, whose features are unknown. U^T 1, and how many lines are known, are here.
     """
 
     sums: Array = field(default_factory=lambda: np.zeros(0))
@@ -88,10 +87,9 @@ def _leading(engine: Engine, side: str, shape: tuple[int, int], r: int) -> Shard
     squares, rotation = np.linalg.eigh(_gram(Y))
     squares, rotation = squares[::-1], rotation[:, ::-1]
     count = min(r, int(np.count_nonzero(squares > 1e-7 * squares.max(initial=1e-300))))
-    turn = np.zeros((width, width))
-    turn[:, :count] = rotation[:, :count] / np.sqrt(squares[:count])
-    U = Y.turned(width, turn)
-    known, *sums = engine.run(side, column_sums, U, count)
+    U = engine.factor(side, own, width, np.float32, width)
+    turn = (rotation[:, :count] / np.sqrt(squares[:count])).astype(np.float32)
+    known, *sums = engine.run(side, lay_out, U, Y, turn)
     return ShardDirections(U, squares[:count], sums=np.array(sums), known=int(known))  # type: ignore[arg-type]
 
 
@@ -134,13 +132,12 @@ def multiply(
         yield part.number, np.zeros(1)
 
 
-def column_sums(owner: Owner, side: str, U: FactorShards, r: int) -> Iterator[tuple[int, Array]]:
-    """How many lines have entries, and U^T 1 (r,)."""
-    for number in owner.sides[side]:
-        shard = owner.shard(U, number)[:, :r]
-        yield number, np.concatenate([[len(shard) - unknown_lines(owner, side, number).size], shard.sum(0, np.float64)])
-
-
-def unknown_lines(owner: Owner, side: str, number: int) -> Array:
-    """Lines of a part that have no entries."""
-    return np.flatnonzero(np.diff(owner.sides[side][number].lines().pointers) == 0)
+def lay_out(owner: Owner, side: str, new: FactorShards, Y: FactorShards, turn: Array) -> Iterator[tuple[int, Array]]:
+    """Y turned into the directions, and which lines are unknown; how many are not, and U^T 1 (r,)."""
+    for number, part in owner.sides[side].items():
+        found = owner.shard(Y, number) @ turn
+        shard = np.zeros((len(found), new.width), np.float32)
+        shard[:, : turn.shape[1]], shard[:, -1] = found, np.diff(part.lines().pointers) == 0
+        owner.keep(new, number, shard)
+        known = len(shard) - np.count_nonzero(shard[:, -1])
+        yield number, np.concatenate([[known], found.sum(axis=0, dtype=np.float64)])

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lorank import kernels
-from lorank.distributed.directions import ShardDirections, unknown_lines
+from lorank.distributed.directions import ShardDirections
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.kept_draws import ShardDraws, kept_draw
 from lorank.distributed.owner import Owner
@@ -137,12 +137,12 @@ class Expected:
         scale = float(np.sqrt(known.mean_square / hyper.lb))
         return cls(hyper.mu, U, hyper.coefficients.astype(np.float32), hyper.Lambda, scale, name)
 
-    def means(self, owner: Owner, side: str, number: int, lines: int, dtype: Any) -> Array:
+    def means(self, owner: Owner, number: int, lines: int, dtype: Any) -> Array:
         """Of the lines of a part (lines, p)."""
         if self.U is None or self.coefficients is None or self.Lambda is None:
             return np.tile(self.mu.astype(dtype), (lines, 1))
-        M = owner.shard(self.U, number)[:, : len(self.coefficients)] @ self.coefficients
-        unknown = unknown_lines(owner, side, number)
+        U = owner.shard(self.U, number)
+        M, unknown = U[:, : len(self.coefficients)] @ self.coefficients, np.flatnonzero(U[:, -1])
         if unknown.size:
             rng = np.random.default_rng([*self.name, number])
             M[unknown] = self.scale * normal((unknown.size, self.mu.size), self.Lambda, rng)
@@ -244,10 +244,11 @@ def moments(
         drawn = owner.shard(factor, number)[:, :p]
         Z = np.zeros(0)
         if known is not None:
-            U: Any = known.U
+            directions: Any = known.U
+            U = owner.shard(directions, number)
             # In blocks, as in memory: in single precision a long sum would lose digits.
-            directions = Directions(owner.shard(U, number)[:, : known.squares.size], known.squares)
-            Z, drawn = directions.project(drawn), np.delete(drawn, unknown_lines(owner, side, number), axis=0)
+            Z = Directions(U[:, : known.squares.size], known.squares).project(drawn)
+            drawn = drawn[U[:, -1] == 0]
         W = drawn.astype(np.float64)
         yield number, np.concatenate([W.sum(axis=0), (W.T @ W).ravel(), Z.ravel()])
 
@@ -282,7 +283,7 @@ def draw(
             if weighted:
                 roots[:] = features[:, k + 1]
         own = owner.shard(weights, part.number)[:, 0].astype(dtype)
-        pull = expected.means(owner, side, part.number, own.size, dtype) @ ridge
+        pull = expected.means(owner, part.number, own.size, dtype) @ ridge
         centre, drawn, loss = kernels.sample_lines(
             *(*lines.arrays, features, k, biased, offset, own, roots, ridge, pull),
             *(size, (seed, stream, part.lo, 1), owner.workers),
