@@ -13,7 +13,9 @@ Cells are taken out of complete tables: at random (mcar), the more likely the la
 larger the cell itself is (mnar); for a column of classes their code stands for size. Method, table, mechanism, share
 and repetition are a line each; lines that are in the file are not run again, so begin a new file after a change of
 lorank. A method that takes longer than a minute is stopped, and not run on that table again. LowRankImputer was
-developed on the tables in DEVELOPED; the others were kept for this comparison.
+developed on the tables in DEVELOPED; the others were kept for this comparison. Seconds depend on what else the machine
+does: for a ratio take methods that were run one after the other, as in docs/benchmarks/imputation_seconds.csv
+(`--methods "lorank,iterative trees"`, 30% missing completely at random).
 """
 
 from __future__ import annotations
