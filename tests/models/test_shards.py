@@ -175,6 +175,7 @@ def test_a_damaged_manifest(fitted, tmp_path, small):
         {"setting": {}},
         {"row": 3},
         {"row": {"lines": 30, "shard": 0, "ids": True}},
+        {"row": {"lines": 2**53, "shard": 1, "ids": True}},
         {"calibration": 3, "arrays": []},
         {"objects": {"loss": {"name": "x"}}},
         {"seen": [1]},

@@ -345,6 +345,6 @@ def _ends(about: dict[str, Any]) -> Array:
             raise ValueError("its shards do not follow each other")
         return ends
     shard = int(about["shard"])
-    if lines < 1 or shard < 1:
-        raise ValueError("it has no rows or columns")
+    if lines < 1 or shard < 1 or lines > shard << 24:  # no folder has so many files
+        raise ValueError("it has no rows or columns, or too many shards of them")
     return np.minimum(np.arange(-(-lines // shard) + 1) * shard, lines)
