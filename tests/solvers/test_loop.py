@@ -1,5 +1,6 @@
 """The loop: limits, callbacks, early stopping, Ctrl-C, checkpoints."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -140,6 +141,42 @@ def test_resuming_gives_the_same_bits(tmp_path, small_problem, solver, regulariz
     assert resumed.factors.right.tobytes() == whole.factors.right.tobytes()
     assert resumed.history.objective == whole.history.objective
     assert resumed.status is whole.status
+
+
+@pytest.mark.parametrize("tol", [1e-2, 0.0])  # it converges, or stalls
+def test_ctrl_c_anywhere_in_the_last_iterations_changes_nothing(tmp_path, problem, tol):
+    """An interrupt after any line of the loop, in the last two iterations: all of an iteration counts, or nothing."""
+    path, loop, tried = tmp_path / "fit.npz", solve.__globals__["_iterate"], set()
+    # Few iterations: while it is traced, each takes long.
+    start = None if tol else solve(Alternating(), problem, seed=0, stopping=Stopping(tol=1e-12)).factors
+    fit = {"seed": 0, "start": start, "stopping": Stopping(tol=tol, max_iter=500)}
+    whole = solve(Alternating(), problem, **fit)
+    at = whole.n_iter
+    for late in (1, 0):
+        for line in range(loop.__code__.co_firstlineno, loop.__code__.co_firstlineno + 80):
+
+            def trace(frame, event, _, line=line, late=late):
+                if frame.f_code is not loop.__code__:
+                    return None
+                if event == "line" and frame.f_lineno == line and len(frame.f_locals.get("history", ())) == at - late:
+                    tried.add((line, late))
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+                return trace
+
+            before = sys.gettrace()
+            sys.settrace(trace)
+            try:
+                solve(Alternating(), problem, **fit, checkpoint=Checkpoint(path))
+            except KeyboardInterrupt:  # before the loop, or behind it
+                pass
+            finally:
+                sys.settrace(before)
+            resumed = solve(Alternating(), problem, **fit, checkpoint=Checkpoint(path))
+            assert (resumed.n_iter, resumed.status) == (whole.n_iter, whole.status), (line, late)
+            assert resumed.history.objective == whole.history.objective
+            assert resumed.factors.left.tobytes() == whole.factors.left.tobytes()
+    assert len(tried) > 20
 
 
 def test_a_checkpoint_goes_when_the_fit_is_done(tmp_path, problem):

@@ -173,17 +173,22 @@ def _iterate(
     except np.linalg.LinAlgError as reason:
         raise InputError(f"The fit cannot start ({reason}); {_ADVICE[Status.DIVERGED]}.") from None
     best = _Best(state)
-    iteration = 0
+    iteration, ended = 0, None
     if checkpoint is not None and checkpoint.exists():
         state, best_state, saved = checkpoint.load(state)
         history, iteration = History(**saved["history"]), saved["iteration"]
         best = _Best(best_state, saved["best_iteration"], saved["best_error"])
         clock.before = saved["seconds"]
+        # It may have been cut off at the very iteration after which it would have ended.
+        ended = _own_end(solver, stopping, state, history.change, best, iteration, validation)
     status, message = Status.MAX_ITER, f"Stopped at the limit of {stopping.max_iter} iterations."
     if solver.samples:
         status, message = Status.SAMPLED, f"Made {stopping.max_iter} sweeps."
+    if ended is not None:
+        status, message = ended
+    done = state, best, iteration
     try:
-        while iteration < stopping.max_iter:
+        while ended is None and iteration < stopping.max_iter:
             try:
                 following = solver.step(problem, state)
             except (FloatingPointError, np.linalg.LinAlgError):
@@ -204,6 +209,7 @@ def _iterate(
             if validation is None or solver.samples or error < best.error:
                 best = _Best(state, iteration, error)
             history.append(iteration, clock.before, state.objective, state.rank, error)
+            done = state, best, iteration  # at once, so that an interrupt finds all of an iteration or nothing
             progress = Progress(iteration, clock.before, state.objective, state.rank, error, state.factors)
             answers = [callback(progress) for callback in callbacks]
             if checkpoint is not None:
@@ -214,6 +220,8 @@ def _iterate(
                 break
             clock.resume()
     except KeyboardInterrupt:
+        state, best, iteration = done
+        history = history.until(iteration)
         status, message = (
             Status.INTERRUPTED,
             f"Interrupted after {iteration} iterations; the best point so far is kept.",
@@ -248,22 +256,37 @@ def _reason(
     seconds: float,
 ) -> tuple[Status, str] | None:
     """Why the fit is to end after this iteration, if it is; `asked` if a callback wants it."""
-    if not solver.samples:
-        if state.stalled:
-            return Status.STALLED, f"No further decrease was possible after iteration {iteration}."
-        if change < stopping.tol:
-            return Status.CONVERGED, f"Converged in {iteration} iterations."
-        if validation is not None and iteration - best.iteration >= stopping.patience:
-            lowest = f"The validation error was lowest at iteration {best.iteration}; stopped at {iteration}."
-            return Status.EARLY_STOPPED, lowest
-    elif solver.enough(state):
-        return Status.SAMPLED, f"Made {iteration} sweeps."
+    ended = _own_end(solver, stopping, state, change, best, iteration, validation)
+    if ended is not None:
+        return ended
     if asked:
         return Status.EARLY_STOPPED, f"A callback stopped it at iteration {iteration}."
     complete = solver.samples and iteration == stopping.max_iter
     if stopping.max_seconds is not None and seconds >= stopping.max_seconds and not complete:
         limit = f"Stopped at the limit of {stopping.max_seconds:g} s after {iteration} iterations."
         return Status.TIME_LIMIT, limit
+    return None
+
+
+def _own_end(
+    solver: Solver,
+    stopping: Stopping,
+    state: State,
+    change: float,
+    best: _Best,
+    iteration: int,
+    validation: Observations | None,
+) -> tuple[Status, str] | None:
+    """Why the fit has come to its own end, if it has, whoever watches and however long it took."""
+    if solver.samples:
+        return (Status.SAMPLED, f"Made {iteration} sweeps.") if solver.enough(state) else None
+    if state.stalled:
+        return Status.STALLED, f"No further decrease was possible after iteration {iteration}."
+    if change < stopping.tol:
+        return Status.CONVERGED, f"Converged in {iteration} iterations."
+    if validation is not None and iteration - best.iteration >= stopping.patience:
+        lowest = f"The validation error was lowest at iteration {best.iteration}; stopped at {iteration}."
+        return Status.EARLY_STOPPED, lowest
     return None
 
 

@@ -47,6 +47,18 @@ class History:
     def __len__(self) -> int:
         return len(self.iteration)
 
+    @property
+    def change(self) -> float:
+        """Of the objective in the last iteration, as a part of it; infinite before there are two."""
+        if len(self.objective) < 2:
+            return float("inf")
+        last, now = self.objective[-2:]
+        return abs(last - now) / max(abs(last), 1e-300)
+
+    def until(self, iterations: int) -> History:
+        """Of the first so many iterations."""
+        return History(*(column[:iterations] for column in vars(self).values()))
+
     def arrays(self) -> dict[str, Array]:
         """The columns as arrays, by name."""
         return {name: np.array(column) for name, column in vars(self).items()}
