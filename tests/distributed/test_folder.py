@@ -426,3 +426,14 @@ def test_a_file_that_changes_between_the_passes_is_named(folder, entries, monkey
     monkeypatch.setattr(folder_backend, "_in_turn", changing)
     with pytest.raises(InputError, match=r"0\.parquet was changed while it was read"):
         fit(folder, **NAMES, backend="out-of-core", rank=2)
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(1e160, "float64"), (1e39, "float32"), (1e-160, "float64")])
+def test_values_that_cannot_be_computed_with_are_refused(tmp_path, value, dtype):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    values = np.append(np.zeros(5), value)
+    pq.write_table(pa.table({"u": [0, 0, 1, 1, 2, 2], "i": [0, 1, 0, 1, 0, 1], "v": values}), tmp_path / "0.parquet")
+    with pytest.raises(InputError, match=r"^The largest value of the folder.* is too (large|small): squares and their"):
+        fit(tmp_path, row="u", col="i", value="v", rank=1, lam=1.0, dtype=dtype, backend="out-of-core")

@@ -145,6 +145,8 @@ def scan(path: str, columns: Columns, folder: str, number: int) -> None:
             write_table(found, id_file(folder, side, number))
 
 
+# What single precision cannot hold is kept in double, or refused later.
+@np.errstate(over="ignore")
 def spill(path: str, plan: Plan, number: int, sides: Sequence[str]) -> int:
     """Write one file's entries for some sides, each batch sorted by part behind a table of where the parts begin; gives
     the number of batches."""

@@ -139,13 +139,21 @@ LARGEST = {np.dtype(np.float32): 1e16, np.dtype(np.float64): 1e140}
 SMALLEST = {np.dtype(np.float32): 1e-16, np.dtype(np.float64): 1e-140}
 
 
+def extremity(size: float, dtype: np.dtype[Any]) -> str | None:
+    """What is wrong with data whose largest magnitude is this, if it cannot be computed with."""
+    if size == 0 or SMALLEST[dtype] <= size <= LARGEST[dtype]:
+        return None
+    fault, effect = ("small", "vanish") if size < 1 else ("large", "overflow")
+    return f"is too {fault}: squares and their sums would {effect} in {dtype}; scale the data."
+
+
 def extreme(values: Array) -> int:
     """The position of a value that is too large or too small to be computed with; -1 if there is none."""
     if not values.size:
         return -1
     low, high = float(values.min()), float(values.max())
     top = max(high, -low)
-    if top == 0 or SMALLEST[values.dtype] <= top <= LARGEST[values.dtype]:
+    if extremity(top, values.dtype) is None:
         return -1
     return int(values.argmax() if high == top else values.argmin())
 

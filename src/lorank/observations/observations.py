@@ -241,11 +241,7 @@ class Observations:
             row, col = self.name_of_row(int(self.rows[at])), self.name_of_col(int(self.cols[at]))
             size = abs(float(self.values[at]))
             number = f", {size:.3g} in size," if np.isfinite(size) else ""  # infinite is what float32 could not hold
-            fault, effect = ("small", "vanish") if size < 1 else ("large", "overflow")
-            raise InputError(
-                f"The largest value, at ({row}, {col}){number} is too {fault}: squares and their sums would {effect} "
-                f"in {self.dtype}; scale the data."
-            )
+            raise InputError(f"The largest value, at ({row}, {col}){number} {checks.extremity(size, self.dtype)}")
         return self
 
     def with_values(self, values: Array) -> Observations:
