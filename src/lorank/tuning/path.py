@@ -34,8 +34,9 @@ from lorank.tuning.search import Search
 from lorank.tuning.setting import Space
 from lorank.tuning.trial_log import Fitted
 
-# A singular value so many times the next one marks a gap.
-GAP = 3.0
+# A singular value so many times the next one marks a gap; below this part of the largest they are what a fit that has
+# not quite converged leaves, and gaps between them are rounding.
+GAP, NULL = 3.0, 1e-4
 # The rank at which the path begins; it is doubled from there, or halved.
 FIRST_RANK = 4
 # lam goes down the path by COARSE, at most to this part of its top; at a rank that is new, by FINE; at last, by SMALL.
@@ -244,7 +245,7 @@ class WarmPath:
     def below_gap(self, best: Fitted) -> Fitted:
         """The rank below the widest gap between singular values, if it does as well."""
         sigma = best.factors.singular_values()
-        ratios = sigma[:-1] / np.maximum(sigma[1:], 1e-12 * sigma[0] + 1e-300)
+        ratios = sigma[:-1] / np.maximum(sigma[1:], NULL * sigma[0] + 1e-300)
         if not ratios.size or ratios.max() < GAP:
             return best
         rank = int(np.argmax(ratios)) + 1
