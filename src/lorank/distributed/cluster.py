@@ -24,9 +24,12 @@ import psutil
 from lorank.distributed.nodes import check_nodes
 from lorank.errors import InputError, one_line
 from lorank.files import crc32, try_claim
+from lorank.kernels.parallel import available_cores
 from lorank.linalg import padded_width
 from lorank.problems.factored import LARGE_RANK
 
+# Workers of one thread that a Ray on this machine may have for each core: each is a process, and more of them only wait.
+MOST = 4
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
 # What Ray's names leave of the length of a socket's path.
@@ -87,6 +90,11 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
             "start it yourself by ray.init(), or fit before you import ray."
         )
     _check_version(ray.__version__)
+    if cpus > MOST * available_cores():
+        raise InputError(
+            f"This machine has {available_cores()} cores, and {cpus} threads of workers were asked for; ask for fewer "
+            "workers, or give the address of a cluster."
+        )
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
