@@ -14,6 +14,8 @@ from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information import features as room
+from lorank.side_information.encoding import Encoding, table_of_counts
+from lorank.side_information.new_lines import FeatureMap
 
 
 def test_columns_are_standardised_and_rows_have_norm_one_on_average():
@@ -50,6 +52,29 @@ def test_implicit_features_say_who_rated_what():
     np.testing.assert_allclose(rows.matrix.toarray(), [[0.5**0.5, 0, 0.5**0.5], [0, 0, 1]])
     np.testing.assert_allclose(cols.matrix.toarray(), [[1, 0], [0, 0], [0.5**0.5, 0.5**0.5]])
     assert rows.beside(rows).matrix.shape == (2, 6)
+
+
+def test_numbers_of_entries_beside_who_rated_what():
+    X = np.ones((4, 3))
+    X[0, 1:], X[1, 2], X[3] = np.nan, np.nan, np.nan  # 1, 2, 3 and no entries
+    rows, _ = Features.implicit(Observations.from_dense(X), counts=True)
+    assert rows.matrix.shape == (4, 5)
+    G = rows.matrix.toarray()[:, 3:]
+    assert not G[3].any()  # of a line that nobody has rated nothing is known
+    np.testing.assert_allclose(G.sum(axis=0), 0, atol=1e-12)
+    assert (np.diff(G[:3, 0]) > 0).all()
+    assert (np.diff(G[:3, 1]) < 0).all()
+    assert np.sum(G**2) == pytest.approx(4)
+    # New lines are encoded as those that it was learnt from.
+    encoding = rows.encodings[1]
+    np.testing.assert_allclose(encoding.encode(table_of_counts(np.array([3, 0, 1]))), G[[2, 3, 0]])
+    assert Encoding.from_plain(encoding.plain()) == encoding
+    seen = Observations.from_dense(X)
+    known = FeatureMap.of_posterior(rows)
+    np.testing.assert_allclose(known.coordinates([], seen.by_row, None), rows.directions().U, atol=1e-5)
+    assert not known.explicit
+    # Where all lines have as many entries that says nothing.
+    assert not Features.implicit(Observations.from_dense(X[:, :1][:3]), counts=True)[0].matrix[:, 1:].toarray().any()
 
 
 @pytest.mark.parametrize("shape", [(30, 7), (7, 30)])

@@ -1,14 +1,16 @@
 """Who rated what as features in shards: their leading directions, found by products with the entries of the parts.
 
-Row i has the features f_i with 1/sqrt(n_i) at its n_i columns: F = D^(-1/2) A, A the pattern of the entries. The
-directions are found by subspace iteration as in memory (`lorank.side_information.features`), each product where the
-lines are; what the driver has are Grams of the width of the subspace. They take 4 r bytes for each row and column.
+Row i has the features f_i with 1/sqrt(n_i) at its n_i columns, and two functions g_i of n_i: F = [D^(-1/2) A, G], A the
+pattern of the entries. The directions are found by subspace iteration as in `lorank.side_information.features`, each
+product where the lines are; what the driver has are Grams of the width of the subspace, and its two rows that belong
+to G. They take 4 r bytes for each row and column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -20,6 +22,7 @@ from lorank.distributed.kept_draws import gram_of
 from lorank.distributed.owner import Owner
 from lorank.distributed.parts import COLS, ROWS
 from lorank.errors import InputError
+from lorank.side_information.encoding import COUNTS, Column, Encoding, table_of_counts
 from lorank.side_information.features import DIRECTIONS, OVERSAMPLING, PASSES, Directions, near_triangle
 from lorank.types import Array
 
@@ -72,18 +75,23 @@ def who_rated_what(engine: Engine, shape: tuple[int, int]) -> tuple[ShardDirecti
 def _leading(engine: Engine, side: str, shape: tuple[int, int], r: int) -> ShardDirections:
     own, others = shape if side == ROWS else shape[::-1]
     other, width = COLS if side == ROWS else ROWS, _width(r)
+    numbers = _numbers_of_entries(engine, side, own)
     Q = engine.factor(other, others, width, np.float32, width)
     engine.run(other, normal_lines, Q)
+    rest = np.random.default_rng(STREAM).standard_normal((numbers.width, width))
 
-    def product(by: str, lines: int, through: FactorShards, power: float) -> FactorShards:
+    def product(by: str, lines: int, through: FactorShards, power: float, *counted: Any) -> FactorShards:
         new = engine.factor(by, lines, width, np.float32, width)
-        engine.run(by, multiply, new, through, power, other=through)
+        engine.run(by, multiply, new, through, power, *counted, other=through)
         return new
 
-    # F^T F = A^T D^-1 A.
     for _ in range(PASSES):
-        Q = _near_orthogonal(product(other, others, product(side, own, Q, 1.0), 0.0))
-    Y = product(side, own, _near_orthogonal(Q), 0.5)
+        # F^T F Q are A^T Z and G^T D^(1/2) Z, with Z = D^(-1/2) F Q.
+        Z = product(side, own, Q, 1.0, numbers, rest)
+        rest = engine.run(side, sum_by_numbers, Z, numbers).reshape(rest.shape)
+        Q, rest = _near_orthogonal(product(other, others, Z, 0.0), rest)
+    Q, rest = _near_orthogonal(Q, rest)
+    Y = product(side, own, Q, 0.5, numbers, rest)
     squares, rotation = np.linalg.eigh(_gram(Y))
     squares, rotation = squares[::-1], rotation[:, ::-1]
     count = min(r, int(np.count_nonzero(squares > 1e-7 * squares.max(initial=1e-300))))
@@ -98,8 +106,23 @@ def _width(r: int) -> int:
     return -(-(r + OVERSAMPLING) // kernels.LANES) * kernels.LANES
 
 
-def _near_orthogonal(Y: FactorShards) -> FactorShards:
-    return Y.turned(Y.k, scipy.linalg.solve_triangular(near_triangle(_gram(Y)), np.eye(Y.k), lower=True).T)
+def _near_orthogonal(Q: FactorShards, rest: Array) -> tuple[FactorShards, Array]:
+    """The columns of Q above the rows `rest`, with a Gram of nearly I."""
+    turn = scipy.linalg.solve_triangular(near_triangle(_gram(Q) + rest.T @ rest), np.eye(Q.k), lower=True).T
+    return Q.turned(Q.k, turn), rest @ turn
+
+
+def _numbers_of_entries(engine: Engine, side: str, lines: int) -> Encoding:
+    """How numbers of entries become G, as `Encoding.learn` has it in memory."""
+    known, *sums = engine.run(side, sum_numbers)
+    known = max(known, 1.0)
+    mean, square = np.array(sums).reshape(2, -1) / known
+    deviations = np.sqrt(np.maximum(square - mean**2, 0))
+    deviations[deviations < 1e-7 * np.abs(mean)] = 0  # all lines have as many
+    scale = float(np.sqrt(np.count_nonzero(deviations) * known / lines)) or 1.0
+    names = table_of_counts(np.ones(1)).columns
+    own = (Column(name, float(m), float(d) or 1.0) for name, m, d in zip(names, mean, deviations))
+    return Encoding(COUNTS, len(names), scale, tuple(own))
 
 
 def _gram(Y: FactorShards) -> Array:
@@ -118,18 +141,47 @@ def normal_lines(owner: Owner, side: str, new: FactorShards) -> Iterator[tuple[i
         yield number, np.zeros(1)
 
 
+def sum_numbers(owner: Owner, side: str) -> Iterator[tuple[int, Array]]:
+    """How many lines have entries, and the sums over them of G before it is standardised, and of its squares."""
+    for number, part in owner.sides[side].items():
+        counts = np.diff(part.lines().pointers)
+        X = np.column_stack(list(table_of_counts(counts[counts > 0]).columns.values()))
+        yield number, np.concatenate([[len(X)], X.sum(axis=0), (X**2).sum(axis=0)])
+
+
 def multiply(
-    owner: Owner, side: str, new: FactorShards, through: FactorShards, power: float
+    owner: Owner,
+    side: str,
+    new: FactorShards,
+    through: FactorShards,
+    power: float,
+    numbers: Encoding | None = None,
+    rest: Array | None = None,
 ) -> Iterator[tuple[int, Array]]:
-    """D^-power A times a factor, D the numbers of entries of the lines."""
+    """D^-power A times a factor, D the numbers of entries of the lines; with `rest`, and D^(1/2 - power) G rest."""
     for part, lines, features in owner.with_features(side, through):
         counts = np.diff(lines.pointers)
         values = np.repeat(np.maximum(counts, 1).astype(np.float32) ** np.float32(-power), counts)
         out = kernels.aligned_zeros((counts.size, new.width), np.float32)
         args = (lines.pointers, lines.indices, values, features, out)
         owner.workers.run(kernels.multiply_lines, lines.pointers, *args, work_per_entry=new.width)
+        if numbers is not None and rest is not None:
+            out += np.maximum(counts, 1)[:, None] ** (0.5 - power) * (_of(numbers, counts) @ rest)
         owner.keep(new, part.number, out)
         yield part.number, np.zeros(1)
+
+
+def sum_by_numbers(owner: Owner, side: str, Z: FactorShards, numbers: Encoding) -> Iterator[tuple[int, Array]]:
+    """G^T D^(1/2) Z (2, width)."""
+    for number, part in owner.sides[side].items():
+        counts = np.diff(part.lines().pointers)
+        yield number, _of(numbers, counts).T @ (np.sqrt(counts)[:, None] * owner.shard(Z, number))
+
+
+def _of(numbers: Encoding, counts: Array) -> Array:
+    """G (lines, 2)."""
+    G = numbers.encode(table_of_counts(counts))
+    return np.asarray(G.toarray() if hasattr(G, "toarray") else G, np.float64)
 
 
 def lay_out(owner: Owner, side: str, new: FactorShards, Y: FactorShards, turn: Array) -> Iterator[tuple[int, Array]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+from lorank import registry
 from lorank.errors import InputError
 from lorank.estimators.parameters import Parameters
 from lorank.observations import Observations
@@ -60,7 +61,8 @@ def weighted_graphs(asked: Parameters, weight: float) -> Parameters:
 
 def sides_of(asked: Parameters, observations: Observations) -> tuple[Any, Any]:
     """What is known of the rows and of the columns: a graph or prior, or features, also those of who rated what."""
-    implicit = Features.implicit(observations) if asked.features == "implicit" else (None, None)
+    draws = not asked.any_method and registry.find(asked.method).samples
+    implicit = Features.implicit(observations, draws) if asked.features == "implicit" else (None, None)
     sides, weight = [], 1.0 if isinstance(asked.graph_weight, str) else asked.graph_weight
     for given, own, ids in zip(
         (asked.row_side, asked.col_side), implicit, (observations.row_ids, observations.col_ids)

@@ -21,7 +21,9 @@ from lorank.types import Array
 
 # Beyond this part of numbers that are not zero a matrix is kept dense.
 FILLED = 0.2
-TABLE, ARRAY, SPARSE, IMPLICIT = "table", "array", "sparse", "implicit"
+TABLE, ARRAY, SPARSE = "table", "array", "sparse"
+# What the entries themselves say of their lines: who rated what, and how many entries there are.
+IMPLICIT, COUNTS = "implicit", "counts"
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Column:
 class Encoding:
     """How one table, array or sparse matrix of features becomes a matrix (lines, width), divided by `scale`.
 
-    Who rated what (kind "implicit") is encoded where the entries are; see `Features.implicit`.
+    Who rated what (kind "implicit") is encoded where the entries are; see `Features.implicit`. Numbers of entries (kind
+    "counts") are a table of their own; see `table_of_counts`.
     """
 
     kind: str
@@ -148,6 +151,15 @@ class Encoding:
 def table_of(given: Any) -> Any:
     """A DataFrame as a FeatureTable; anything else as it is."""
     return FeatureTable.of(given) if hasattr(given, "columns") and not isinstance(given, FeatureTable) else given
+
+
+def table_of_counts(counts: Array) -> FeatureTable:
+    """How many entries lines have, as features: log n and 1/sqrt(n), unknown for lines without any.
+
+    What many have rated is rated differently from what few have. The two tell apart the many and the few.
+    """
+    n = np.where(counts > 0, counts, np.nan)
+    return FeatureTable({"log of entries": np.log(n), "1 / square root of entries": n**-0.5})
 
 
 def check_shared(wanted: Array, known: Array, found: Array) -> None:

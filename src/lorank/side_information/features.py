@@ -35,7 +35,15 @@ from lorank.errors import InputError
 from lorank.observations import Observations
 from lorank.observations.identifiers import Identifiers
 from lorank.side_information.base import several
-from lorank.side_information.encoding import IMPLICIT, Encoding, FeatureTable, in_order, table_of
+from lorank.side_information.encoding import (
+    COUNTS,
+    IMPLICIT,
+    Encoding,
+    FeatureTable,
+    in_order,
+    table_of,
+    table_of_counts,
+)
 from lorank.types import Array
 
 # All directions are kept if there are no more than DENSE; beyond, DIRECTIONS of them.
@@ -167,17 +175,22 @@ class Features:
         return cls(matrix, encodings=(encoding,))
 
     @classmethod
-    def implicit(cls, observations: Observations) -> tuple[Features, Features]:
-        """Who rated what, of rows and of columns: f_i has 1/sqrt(n_i) at the columns that row i has."""
-        rows, cols = (
-            cls(
-                who_rated_what(lines, size),
-                encodings=(Encoding(IMPLICIT, size),),
-                unknown=np.flatnonzero(np.diff(lines.pointers) == 0),
-            )
-            for lines, size in _sides(observations)
-        )
-        return rows, cols
+    def implicit(cls, observations: Observations, counts: bool = False) -> tuple[Features, Features]:
+        """Who rated what, of rows and of columns: f_i has 1/sqrt(n_i) at the columns that row i has.
+
+        With `counts` it also has functions of n_i itself (`table_of_counts`), for a prior that is drawn. (A point
+        estimate takes directions as strong as these for nothing, and gets worse.)
+        """
+        found = []
+        for lines, size in _sides(observations):
+            n = np.diff(lines.pointers)
+            matrix, encodings = who_rated_what(lines, size), [Encoding(IMPLICIT, size)]
+            if counts:
+                encoding, further = Encoding.learn(table_of_counts(n))
+                matrix = sp.csr_array(sp.hstack([matrix, further], format="csr"))
+                encodings.append(replace(encoding, kind=COUNTS))
+            found.append(cls(matrix, encodings=tuple(encodings), unknown=np.flatnonzero(n == 0)))
+        return found[0], found[1]
 
     @property
     def size(self) -> int:

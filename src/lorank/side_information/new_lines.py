@@ -11,7 +11,16 @@ import numpy as np
 from lorank.errors import InputError
 from lorank.observations import Lines, Observations
 from lorank.observations.identifiers import Identifiers
-from lorank.side_information.encoding import IMPLICIT, Encoding, FeatureTable, check_shared, in_order, table_of
+from lorank.side_information.encoding import (
+    COUNTS,
+    IMPLICIT,
+    Encoding,
+    FeatureTable,
+    check_shared,
+    in_order,
+    table_of,
+    table_of_counts,
+)
 from lorank.side_information.features import FeaturePrior, Features, who_rated_what
 from lorank.types import Array
 
@@ -46,8 +55,8 @@ class FeatureMap:
 
     @property
     def explicit(self) -> tuple[Encoding, ...]:
-        """Encodings of features that users give, which who rated what is not."""
-        return tuple(encoding for encoding in self.encodings if encoding.kind != IMPLICIT)
+        """Encodings of features that users give, which are not those of the entries themselves."""
+        return tuple(encoding for encoding in self.encodings if encoding.kind not in (IMPLICIT, COUNTS))
 
     def coordinates(self, given: Sequence[Any], lines: Lines, ids: Identifiers | None) -> Array:
         """f lift of new lines with these entries: where they are expected, or their coordinates along U.
@@ -63,6 +72,8 @@ class FeatureMap:
             at += encoding.width
             if encoding.kind == IMPLICIT:
                 total += who_rated_what(lines, encoding.width) @ part
+            elif encoding.kind == COUNTS:
+                total += encoding.encode(table_of_counts(np.diff(lines.pointers))) @ part
             elif given:
                 total += _encoded(encoding, next(wanted), count, ids) @ part
         return total
