@@ -174,6 +174,7 @@ class WarmPath:
             if not self.pays(fit, best):
                 break
             best = fit
+        last = fit = best  # the others' factors take memory
         begin("lam")
         if not self.fixed:
             best = self.beside(best)
@@ -227,18 +228,19 @@ class WarmPath:
 
     def beside(self, first: Fitted, rival: Fitted | None = None) -> Fitted:
         """lam down, and, unless that helped or the rival has won, up, while it helps."""
-        best = first
+        best, top, better = first, first.parameters["lam"], False
+        del first  # a fit that is referred to keeps its factors
         for factor in (1 / FINE, FINE):
             fit = best
             if factor > 1 and rival is not None and _beats(rival, best, PAYS):
                 break
-            while best.parameters["lam"] > LOWEST * first.parameters["lam"]:
+            while best.parameters["lam"] > LOWEST * top:
                 lam = fit.parameters["lam"] * factor
                 fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
                 if not _beats(fit, best):
                     break
-                best = fit
-            if best is not first:
+                best, better = fit, True
+            if better:
                 break
         return best
 
