@@ -78,7 +78,7 @@ def test_a_few_parts_are_enough():
 
 def test_the_monte_carlo_variance_of_a_short_chain_is_that_over_many():
     seen = synthetic(m=60, rank=2, seed=0).train
-    solver, sweeps = BPMF().for_trial()
+    solver, sweeps = BPMF().for_trial(50_000)
     fits = [
         solve(solver, Problem(seen, None, 3, (1.0, 1.0)), stopping=Stopping(max_iter=sweeps), seed=seed).posterior
         for seed in range(12)
