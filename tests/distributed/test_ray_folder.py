@@ -281,3 +281,11 @@ def test_a_ray_that_was_imported_too_early_is_not_started():
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert "InputError: Ray was imported before lorank could close it to others" in done.stderr
     assert "started" not in done.stdout
+
+
+def test_workers_that_would_only_wait_for_a_core_are_not_started():
+    """Each is a process of some 250 MB: fifty of them bring a machine with two cores to a halt."""
+    code = "from lorank.distributed import open_ray\nwith open_ray(cpus=1000):\n    print('started')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "1000 threads of workers were asked for; ask for fewer workers" in done.stderr
+    assert "started" not in done.stdout

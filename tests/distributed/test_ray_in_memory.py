@@ -94,6 +94,27 @@ def test_workers_killed_again_and_again(data):
     problem.engine.close()
 
 
+def test_a_worker_that_ray_ends_for_lack_of_memory_is_started_again(data, monkeypatch):
+    """Ray ends the largest worker when memory runs short, and reports it by an error of its own."""
+    import ray
+    from ray.exceptions import OutOfMemoryError
+
+    problem = over_ray(data.train, REGULARIZER, 4, workers=2)
+    get, ended = ray.get, []
+
+    def short_of_memory(what):
+        if not ended:
+            ended.append(what)
+            raise OutOfMemoryError("1 worker(s) were killed due to the node running low on memory.")
+        return get(what)
+
+    monkeypatch.setattr(ray, "get", short_of_memory)
+    result = fitted(problem, data.validation)
+    assert problem.engine.deaths == 1
+    problem.engine.close()
+    same(result, fitted(Problem(data.train, REGULARIZER, 4), data.validation))
+
+
 def test_estimator_gives_the_same_model(data):
     params = {"rank": 4, "lam": 2.0, "biases": True, "random_state": 0, "tol": 1e-6}
     local = MatrixCompletion(**params).fit(data.train, validation=0.1)

@@ -116,3 +116,18 @@ def test_settings_of_older_files_have_lam_as_the_ridge():
     assert Setting(2.0, 3, None, True).bias_ridges == (2.0, 2.0)
     assert Setting(2.0, 3, None, True, ridges=[1.0, 4]).bias_ridges == (1.0, 4.0)
     assert Setting(2.0, 3, None, False).bias_ridges is None
+
+
+def test_offsets_of_noise_alone_are_found_in_few_rounds():
+    """EM takes thousands of rounds to see that rows and columns of very sparse data do not differ."""
+    rng = np.random.default_rng(0)
+    m, n = 8000, 1000
+    rows, cols = np.divmod(np.unique(rng.integers(m * n, size=30_000)), n)
+    noise = Observations.from_coo(rows, cols, rng.standard_normal(rows.size), (m, n))
+    at_last = empirical_bayes_offsets(noise, rounds=5000, tolerance=1e-9)
+    few = empirical_bayes_offsets(noise, rounds=40)
+    for found in (few, empirical_bayes_offsets(noise)):
+        assert found.s2 == pytest.approx(at_last.s2, rel=0.01)
+        assert found.va < at_last.va + 0.01
+        assert found.vb < at_last.vb + 0.01
+    np.testing.assert_array_equal(few.a, empirical_bayes_offsets(noise).a)  # it had ended by itself

@@ -197,7 +197,7 @@ class RayEngine(Engine):
         So is one that waited for lines of a worker that died.
         """
         import ray
-        from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError, RayTaskError
+        from ray.exceptions import ObjectLostError, OutOfMemoryError, OwnerDiedError, RayActorError, RayTaskError
 
         numbers = [number for number in range(self.workers) if every or self._runs[side][number]]
         waiting = {self._asked(number, ask): (number, self._actors[number]) for number in numbers}
@@ -216,7 +216,7 @@ class RayEngine(Engine):
                 if not isinstance(error.cause, LostLines):
                     raise (error.cause if isinstance(error.cause, InputError) else error) from None
                 dead = self._silent()
-            except (RayActorError, ObjectLostError, OwnerDiedError):
+            except (RayActorError, ObjectLostError, OutOfMemoryError, OwnerDiedError):
                 dead = [number] if self._actors[number] is actor else []
             else:
                 seconds, answers[number] = answer if not every else (0.0, answer)
@@ -246,13 +246,13 @@ class RayEngine(Engine):
     def _silent(self) -> list[int]:
         """The workers that do not answer."""
         import ray
-        from ray.exceptions import RayActorError
+        from ray.exceptions import OutOfMemoryError, RayActorError
 
         silent = []
         for number, actor in enumerate(self._actors):
             try:
                 ray.get(actor.process.remote())
-            except RayActorError:
+            except (RayActorError, OutOfMemoryError):
                 silent.append(number)
         return silent
 

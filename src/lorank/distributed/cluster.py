@@ -24,9 +24,12 @@ import psutil
 from lorank.distributed.nodes import check_nodes
 from lorank.errors import InputError, one_line
 from lorank.files import crc32, try_claim
+from lorank.kernels.parallel import available_cores
 from lorank.linalg import padded_width
 from lorank.problems.factored import LARGE_RANK
 
+# Workers of one thread that a Ray on this machine may have for each core: each is a process, and more of them only wait.
+MOST = 4
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
 # What Ray's names leave of the length of a socket's path.
@@ -41,6 +44,9 @@ LOCK, DAY = ".lock", 86400.0
 # Pairs of factors that workers hold at most: now, before, extrapolated and next; from a large rank on, where
 # half-steps have a frame of their own, two more.
 PAIRS = 4, 6
+# Those of other fits that a search on all entries keeps beside them: of the best by its error, of the one that it goes on
+# from, and of the last.
+KEPT = 3
 # Bytes of a process with its libraries, and of lists of lines for each entry.
 PROCESS, LISTED = 250e6, 8
 
@@ -87,6 +93,11 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
             "start it yourself by ray.init(), or fit before you import ray."
         )
     _check_version(ray.__version__)
+    if cpus > MOST * available_cores():
+        raise InputError(
+            f"This machine has {available_cores()} cores, and {cpus} threads of workers were asked for; ask for fewer "
+            "workers, or give the address of a cluster."
+        )
     # Sockets go there, whose paths have at most 107 bytes.
     parent = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PARENT else "/tmp"
     remove_stale("lorank-ray", parent)
@@ -204,10 +215,12 @@ def check_cluster(
     threads: int,
     budget: float = np.inf,
     drawn: int = 0,
+    kept: int = 0,
 ) -> None:
     """Refuse a cluster that the fit would not fit in, before anything is started, with the estimate.
 
-    `budget` is what a worker may fetch of the other factor, and `drawn` the bytes of a sampler's kept draws.
+    `budget` is what a worker may fetch of the other factor, `drawn` the bytes of a sampler's kept draws, and `kept` how
+    many pairs of factors of other fits there are.
     """
     import ray
 
@@ -217,7 +230,7 @@ def check_cluster(
             f"{workers} workers of {threads} threads need {workers * threads} CPUs and Ray has "
             f"{there.get('CPU', 0):g}; give fewer workers or a larger cluster."
         )
-    needed = memory_estimate(shape, nnz, rank, dtype, workers, budget) + 2 * drawn
+    needed = memory_estimate(shape, nnz, rank, dtype, workers, budget, kept) + 2 * drawn
     free = there.get("memory", np.inf)
     if needed > free:
         raise InputError(
@@ -227,7 +240,13 @@ def check_cluster(
 
 
 def memory_estimate(
-    shape: tuple[int, int], nnz: int, rank: int, dtype: npt.DTypeLike, workers: int, budget: float = np.inf
+    shape: tuple[int, int],
+    nnz: int,
+    rank: int,
+    dtype: npt.DTypeLike,
+    workers: int,
+    budget: float = np.inf,
+    kept: int = 0,
 ) -> float:
     """Bytes that all processes allocate: pairs of factors in shards, at each worker the lines of the other side that
     its entries mention, lists of these, and 250 MB for every process.
@@ -236,5 +255,5 @@ def memory_estimate(
     """
     line = np.dtype(dtype).itemsize * padded_width(rank)
     mentioned = max((size * -math.expm1(-nnz / workers / size) for size in shape if size), default=0.0)
-    pairs = PAIRS[rank >= LARGE_RANK] * line * sum(shape)
+    pairs = (PAIRS[rank >= LARGE_RANK] + kept) * line * sum(shape)
     return pairs + workers * min(line * mentioned, budget) + LISTED * nnz + (workers + 1) * PROCESS

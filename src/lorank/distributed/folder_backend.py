@@ -52,19 +52,21 @@ class FolderBackend:
         size = np.dtype(self.dtype).itemsize
         self.check_disk(f"The blocks of {entries} entries", entries * (3 * size * numbers + 20))
 
-    def check_factors(self, shape: tuple[int, int], entries: int, rank: int, drawn: int = 0) -> None:
-        """Refuse factors, and draws of so many bytes, that there is no room for on Ray's nodes or on disk."""
+    def check_factors(self, shape: tuple[int, int], entries: int, rank: int, drawn: int = 0, kept: int = 0) -> None:
+        """Refuse factors that there is no room for on Ray's nodes or on disk, with draws of so many bytes, and so many
+        pairs of factors of other fits.
+        """
         if self.on_ray:
             about = (self.dtype, self.workers, self.threads, self.budget)
-            check_cluster(shape, entries, rank, *about, drawn=drawn)
-            pairs = SHARD_FILES * sum(shape) * padded_width(rank) * np.dtype(self.dtype).itemsize
+            check_cluster(shape, entries, rank, *about, drawn=drawn, kept=kept)
+            pairs = (SHARD_FILES + kept) * sum(shape) * padded_width(rank) * np.dtype(self.dtype).itemsize
             self.check_disk(f"Factors of {shape[0]} x {shape[1]}", pairs + 2 * drawn)
 
-    def largest_rank(self, shape: tuple[int, int], entries: int, rank: int) -> int:
-        """The largest rank that comes of doubling and that there is room for."""
+    def largest_rank(self, shape: tuple[int, int], entries: int, rank: int, kept: int) -> int:
+        """The largest rank that comes of doubling and that there is room for, with so many pairs of other fits."""
         try:
             while 2 * rank <= min(shape):
-                self.check_factors(shape, entries, 2 * rank)
+                self.check_factors(shape, entries, 2 * rank, kept=kept)
                 rank *= 2
         except InputError:
             pass

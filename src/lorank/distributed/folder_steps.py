@@ -19,6 +19,7 @@ import numpy as np
 from lorank import registry
 from lorank.distributed.actors import RayEngine
 from lorank.distributed.calibrating import Scales, calibrate
+from lorank.distributed.cluster import KEPT
 from lorank.distributed.directions import directions_bytes, room_for
 from lorank.distributed.engines import Engine
 from lorank.distributed.exporting import placed
@@ -193,10 +194,11 @@ class FolderFit:
             search = search_in_actor if self.backend.on_ray else search_sample
             asked, found, noise = search(asked, sample, self.seed, own, self.on_trial)
             trials, rank = found.trials, max(found.parameters["rank"], 1)
-            self.backend.check_factors(shape, self.entries, rank)
-            if not registry.find(asked.method).samples:
+            tuned = not registry.find(asked.method).samples
+            self.backend.check_factors(shape, self.entries, rank, kept=KEPT if tuned else 0)
+            if tuned:
                 some = sample.nnz < plain.total
-                most = self.backend.largest_rank(shape, self.entries, rank) if some else None
+                most = self.backend.largest_rank(shape, self.entries, rank, KEPT) if some else None
                 strategy = from_sample(asked, found, plain.noise_norm / noise, plain.observations, most)
                 return _Begin(asked, rank, strategy, None, trials)
             setting = setting_of(found.parameters)

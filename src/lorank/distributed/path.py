@@ -118,7 +118,7 @@ def search_in_actor(
     It needs no CPU of its own: the workers wait for it.
     """
     import ray
-    from ray.exceptions import RayTaskError
+    from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 
     saved = None
     if checkpoint is not None:
@@ -138,6 +138,11 @@ def search_in_actor(
         return answer
     except RayTaskError as error:
         raise (error.cause if isinstance(error.cause, InputError) else error) from None
+    except (RayActorError, OutOfMemoryError):
+        raise InputError(
+            f"The search on a sample of the rows died {RESTARTS + 1} times; look for what kills it, such as a lack of "
+            "memory, or give rank and lam."
+        ) from None
     finally:
         ray.kill(actor)
 

@@ -143,7 +143,7 @@ class Travel:
     def fetch(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
         """Put lines of a factor, by positions or all, into an array, from whoever owns them."""
         import ray
-        from ray.exceptions import ObjectLostError, OwnerDiedError, RayActorError
+        from ray.exceptions import ObjectLostError, OutOfMemoryError, OwnerDiedError, RayActorError
 
         began = time.perf_counter()
         actors, published, bounds = self.route
@@ -167,7 +167,7 @@ class Travel:
         for span, chosen, ref in asked:
             try:
                 shards = ray.get(ref)
-            except (RayActorError, ObjectLostError, OwnerDiedError) as error:
+            except (RayActorError, ObjectLostError, OutOfMemoryError, OwnerDiedError) as error:
                 raise LostLines(str(error)) from None
             ends = np.cumsum([0, *map(len, shards)]).tolist()
             gather(ends, shards.__getitem__, chosen, out[span])

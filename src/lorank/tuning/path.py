@@ -34,8 +34,9 @@ from lorank.tuning.search import Search
 from lorank.tuning.setting import Space
 from lorank.tuning.trial_log import Fitted
 
-# A singular value so many times the next one marks a gap.
-GAP = 3.0
+# A singular value so many times the next one marks a gap; below this part of the largest they are what a fit that has
+# not quite converged leaves, and gaps between them are rounding.
+GAP, NULL = 3.0, 1e-4
 # The rank at which the path begins; it is doubled from there, or halved.
 FIRST_RANK = 4
 # lam goes down the path by COARSE, at most to this part of its top; at a rank that is new, by FINE; at last, by SMALL.
@@ -180,6 +181,7 @@ class WarmPath:
             if not self.pays(fit, best):
                 break
             best = fit
+        last = fit = best  # the others' factors take memory
         begin("lam")
         if not self.fixed:
             best = self.beside(best)
@@ -233,25 +235,26 @@ class WarmPath:
 
     def beside(self, first: Fitted, rival: Fitted | None = None) -> Fitted:
         """lam down, and, unless that helped or the rival has won, up, while it helps."""
-        best = first
+        best, top, better = first, first.parameters["lam"], False
+        del first  # a fit that is referred to keeps its factors
         for factor in (1 / FINE, FINE):
             fit = best
             if factor > 1 and rival is not None and _beats(rival, best, PAYS):
                 break
-            while best.parameters["lam"] > LOWEST * first.parameters["lam"]:
+            while best.parameters["lam"] > LOWEST * top:
                 lam = fit.parameters["lam"] * factor
                 fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
                 if not _beats(fit, best):
                     break
-                best = fit
-            if best is not first:
+                best, better = fit, True
+            if better:
                 break
         return best
 
     def below_gap(self, best: Fitted) -> Fitted:
         """The rank below the widest gap between singular values, if it does as well."""
         sigma = best.factors.singular_values()
-        ratios = sigma[:-1] / np.maximum(sigma[1:], 1e-12 * sigma[0] + 1e-300)
+        ratios = sigma[:-1] / np.maximum(sigma[1:], NULL * sigma[0] + 1e-300)
         if not ratios.size or ratios.max() < GAP:
             return best
         rank = int(np.argmax(ratios)) + 1
