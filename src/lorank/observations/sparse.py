@@ -49,7 +49,8 @@ def as_format(matrix: Any, wanted: str) -> Any:
     """A sparse array in this format, checked before and whatever SciPy says to it."""
     check_sparse(matrix)
     try:
-        return sp.coo_array(matrix).asformat(wanted)
+        triplets: Any = sp.coo_array(matrix)
+        return triplets.asformat(wanted)
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(f"SciPy cannot read this sparse matrix ({one_line(error)}); make it again.") from None
 
