@@ -1,5 +1,6 @@
 """Parts and the shards of factors that belong to them: the same numbers and bits as in memory, and nothing is lost."""
 
+import weakref
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -8,21 +9,27 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lorank import Observations, kernels
+from lorank import Observations, kernels, registry
 from lorank.distributed import parts
-from lorank.distributed.cluster import PAIRS
+from lorank.distributed.cluster import KEPT, PAIRS
 from lorank.distributed.engines import Engine, LocalEngine
 from lorank.distributed.factor_shards import FactorShards, shard_file
 from lorank.distributed.owner import Owner, gather, joined, total
+from lorank.distributed.path import ABOVE
 from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
 from lorank.errors import InputError
 from lorank.files import writing
-from lorank.linalg import padded_width
+from lorank.linalg import Factors, padded_width
 from lorank.problems import Problem
 from lorank.problems.factored import LARGE_RANK
 from lorank.problems.offsets import empirical_bayes_offsets
 from lorank.regularizers import FactoredNNFN
-from lorank.solvers import Alternating, Stopping, solve
+from lorank.solvers import Alternating, History, Result, Status, Stopping, solve
+from lorank.tuning.path import WarmPath
+from lorank.tuning.search import Judgement, Search
+from lorank.tuning.setting import AUTO, Space
+from lorank.tuning.trial_log import Fitted
+from lorank.tuning.trials import Trial
 
 
 def blocks(seed=0, groups=6, size=30):
@@ -189,6 +196,25 @@ def test_the_memory_estimate_counts_the_pairs_of_factors_that_are_held(data, mon
         solve(Alternating(), problem, stopping=Stopping(tol=0, max_iter=12), seed=0)
     pair = sum(data.shape) * padded_width(rank) * data.dtype.itemsize
     assert most - 2.5 < max(held) / pair <= most
+
+
+def test_the_memory_estimate_counts_the_factors_that_a_search_on_all_entries_keeps(data):
+    fits, kept = [], []
+
+    def judge(candidate):
+        kept.append(sum(fit() is not None for fit in fits))
+        rank, lam = candidate.parameters["rank"], candidate.parameters["lam"]
+        factors = Factors.of(np.zeros((3, rank)), np.zeros((2, rank)))
+        fits.append(weakref.ref(factors))
+        error = 1 + 0.1 * np.log(lam / np.sqrt(rank) / 30) ** 2 - 0.0003 * np.log2(rank)
+        return Judgement(error, Result(factors, 0.0, Status.CONVERGED, "", 1, 0.0, History()))
+
+    begin = Fitted(Trial({"rank": 1, "lam": 1.0, "theta": 1.0, "biases": True}, 1.0))
+    space = Space.of(registry.find("nnfn"), AUTO, AUTO, AUTO, AUTO)
+    search = Search(judge)
+    search.run(lambda: WarmPath(space, data, search).run_on_more(begin, 1.0, None, ABOVE))
+    assert len(kept) > 8
+    assert max(kept) == KEPT
 
 
 def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path):

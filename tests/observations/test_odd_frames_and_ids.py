@@ -55,7 +55,7 @@ def test_an_id_of_two_rows_is_not_answered_for_one_of_them():
     assert lorank.complete(frame).shape == X.shape
     model = MatrixCompletion(rank=1, lam=0.1).fit(frame)
     assert model.complete().shape == X.shape
-    with pytest.raises(InputError, match="have the id 'a', so that it names neither"):
+    with pytest.raises(InputError, match="An id comes twice, 'a', and names neither"):
         model.predict(["a"], [0])
 
 

@@ -28,7 +28,7 @@ from lorank.kernels.parallel import available_cores
 from lorank.linalg import padded_width
 from lorank.problems.factored import LARGE_RANK
 
-# Workers of one thread that a Ray on this machine may have for each core: each is a process, and more of them only wait.
+# Threads of workers that a Ray on this machine may have for each core: more of them only wait, and take memory.
 MOST = 4
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
@@ -44,9 +44,9 @@ LOCK, DAY = ".lock", 86400.0
 # Pairs of factors that workers hold at most: now, before, extrapolated and next; from a large rank on, where
 # half-steps have a frame of their own, two more.
 PAIRS = 4, 6
-# Those of other fits that a search on all entries keeps beside them: of the best by its error, of the one that it goes on
-# from, and of the last.
-KEPT = 3
+# Those of other fits that a search on all entries keeps beside them: of the fit with the least error, of the one whose
+# lam is moved, of the best that came of that, and of the last.
+KEPT = 4
 # Bytes of a process with its libraries, and of lists of lines for each entry.
 PROCESS, LISTED = 250e6, 8
 

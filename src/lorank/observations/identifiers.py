@@ -74,7 +74,9 @@ class Identifiers:
         position: dict[Any, int] = {}
         for at, name in enumerate(_keys(self.values)):
             if position.setdefault(name, at) != at:
-                raise InputError(f"Two rows or columns have the id {name!r}, so that it names neither; give others.")
+                raise InputError(
+                    f"An id comes twice, {name!r}, and names neither of its lines; give each line its own."
+                )
         return position
 
     def positions(self, names: Any, what: str) -> npt.NDArray[np.int64]:

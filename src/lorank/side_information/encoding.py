@@ -178,8 +178,6 @@ def in_order(matrix: Any, ids: Array, wanted: Array) -> Any:
     known = Identifiers(np.asarray(ids))
     if not len(known):
         raise InputError("There are no lines in the table of features.")
-    if np.unique(known.find(known.values)).size < len(known):
-        raise InputError("An id comes twice among those of the features; give each line once.")
     at = known.find(wanted)
     check_shared(wanted, known.values, at)
     there = np.flatnonzero(at >= 0)

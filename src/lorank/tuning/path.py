@@ -235,19 +235,18 @@ class WarmPath:
 
     def beside(self, first: Fitted, rival: Fitted | None = None) -> Fitted:
         """lam down, and, unless that helped or the rival has won, up, while it helps."""
-        best, top, better = first, first.parameters["lam"], False
-        del first  # a fit that is referred to keeps its factors
+        best = first
         for factor in (1 / FINE, FINE):
             fit = best
             if factor > 1 and rival is not None and _beats(rival, best, PAYS):
                 break
-            while best.parameters["lam"] > LOWEST * top:
+            while best.parameters["lam"] > LOWEST * first.parameters["lam"]:
                 lam = fit.parameters["lam"] * factor
                 fit = self.search.attempt({**fit.parameters, "lam": lam}, fit.starts, best)
                 if not _beats(fit, best):
                     break
-                best, better = fit, True
-            if better:
+                best = fit
+            if best is not first:
                 break
         return best
 
