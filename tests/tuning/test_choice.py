@@ -258,7 +258,7 @@ def test_who_rated_what_is_found_where_it_says_most_and_entries_little():
     # 0.81; NNFN with who rated what has 0.86, and either method without it 0.97 or more.
     assert np.sqrt(np.mean((model.predict(test.rows, test.cols) - test.values) ** 2)) < 0.88
     # Where offsets alone are what came before, features are tried at a theta between 0 and 1, from the top of lam.
-    errors = [trial.error for trial in model.tuning_.trials if trial.candidate.startswith("NNFN + who")]
+    errors = [trial["error"] for trial in model.model_.trials if trial["candidate"] == "NNFN + who rated what"]
     assert max(errors) < 1.5
 
 

@@ -35,9 +35,9 @@ from lorank.solvers.posterior import Posterior
 
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
-# Of a short chain that is compared with others: burn-in, the fewest and the most draws, and the Monte Carlo error at which
-# it ends. Of little data it may be as long as a fit is, for it costs nothing and finds what a fit finds: up to so many
-# entries over all draws there are more than the fewest.
+# Of a short chain that is compared with others: burn-in, the fewest and the most draws, and the Monte Carlo error at
+# which it ends. Of little data it may be as long as a fit is, for it costs nothing and finds what a fit finds: up to so
+# many entries over all draws there are more than the fewest.
 TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE, TRIAL_ENTRIES = 20, (40, 400), 5e-3, 2_000_000
 # The part of the tolerance that is asked for by an effort.
 EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
