@@ -116,3 +116,12 @@ def test_reproduce_refuses_what_is_no_folder(tmp_path, monkeypatch, fails, place
     Path("file").write_text("mine")
     assert f"{place} cannot be a folder for results" in fails("reproduce", "synthetic", "--quick", "--out", place)
     assert Path("file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/null"])
+def test_a_device_without_an_end_does_not_fill_the_disk(device):
+    """What has no name is copied to a temporary file until it ends: /dev/zero filled the disk."""
+    if not Path(device).exists():
+        pytest.skip(f"there is no {device}")
+    with pytest.raises(InputError, match=f"{device} is a device, which may have no end"):
+        tables.read(Path(device))

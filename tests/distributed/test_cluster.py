@@ -135,3 +135,13 @@ def test_an_address_where_nobody_is(folder):
     words = [sys.executable, "-c", DRIVER, str(folder), "127.0.0.1:1"]
     answer = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert "InputError: The Ray cluster at 127.0.0.1:1 cannot be joined (Connection refused)." in answer.stderr
+
+
+@pytest.mark.slow
+def test_a_fit_of_more_than_half_a_minute_hears_nothing_of_ray():
+    """Ray 2.52 and 2.53 print after 30 seconds that nobody takes their metrics; no setting of theirs keeps that out."""
+    waiting = "import time; from lorank.distributed.cluster import open_ray\nwith open_ray(cpus=1): time.sleep(35)"
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", waiting], capture_output=True, text=True, timeout=120
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")

@@ -43,7 +43,7 @@ PLACE = "/dev/shm" if Path("/dev/shm").is_dir() else None
 def read_all(
     name: str, seed: int, first: int, last: int, failures: list[str] | None = None, until: float = np.inf
 ) -> Counter[str]:
-    """Make and read files first..last; without a list for failures, a line of JSON for each file and one of counts."""
+    """Make and read files first..last; without a list for failures, a line of JSON for each, with the counts so far."""
 
     def say(**facts: object) -> None:
         if failures is None:
@@ -76,7 +76,7 @@ def read_all(
         for number in range(first, last):
             if time.time() > until:
                 break
-            say(at=number)
+            say(at=number, counts=counts)
             target = form.damage(seeds, np.random.default_rng([seed, number]), path)
             try:
                 with redirect_stdout(printed):
@@ -102,7 +102,7 @@ def read_all(
                 before = now
                 counts["failed"] += 1
                 say(failed=number, why=f"takes {now >> 20} MiB, or one of the {LOOK - 1} before it", trace="")
-    say(counts=counts)
+    say(done=True, counts=counts)
     return counts
 
 
@@ -119,7 +119,7 @@ def fuzz(name: str, files: int, seed: int = 0, first: int = 0, until: float = np
         chunk = min(last, at + CHUNK)
         numbers = {"--seed": seed, "--first": at, "--files": chunk - at, "--until": until}
         command = [sys.executable, __file__, "--child", name, *(str(word) for pair in numbers.items() for word in pair)]
-        done, here, err = False, at - 1, b""
+        done, here, err, so_far = False, at - 1, b"", Counter[str]()
         with tempfile.NamedTemporaryFile() as log, tempfile.TemporaryFile() as errors:
             child = subprocess.Popen(command, stdout=log, stderr=errors)
             with open(log.name, encoding="utf-8") as said:
@@ -132,9 +132,8 @@ def fuzz(name: str, files: int, seed: int = 0, first: int = 0, until: float = np
                         here = line.get("at", here)
                         if "failed" in line:
                             failures.append(f"{name} {line['failed']}: {line['why']}\n{line['trace']}")
-                        if "counts" in line:
-                            counts.update(line["counts"])
-                            done = True
+                        so_far = Counter(line.get("counts", so_far))
+                        done = done or "done" in line
                     if ended:
                         break
                     if time.monotonic() - moved > (PATIENCE if here >= at else STARTING):
@@ -142,6 +141,7 @@ def fuzz(name: str, files: int, seed: int = 0, first: int = 0, until: float = np
                     time.sleep(0.05)
             errors.seek(0)
             err = errors.read()
+        counts.update(so_far)
         if done:
             at = chunk
             continue
@@ -152,7 +152,6 @@ def fuzz(name: str, files: int, seed: int = 0, first: int = 0, until: float = np
         failures.append(f"{name} {here}: {reason}\n{err[-2000:].decode(errors='replace')}")
         if here < at:
             break
-        counts["read or refused"] += here - at
         at = here + 1
     return counts, failures
 

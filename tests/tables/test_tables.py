@@ -5,7 +5,9 @@ import gc
 import gzip
 import lzma
 import sys
+import weakref
 import zipfile
+from contextlib import suppress
 from datetime import datetime
 
 import numpy as np
@@ -326,3 +328,21 @@ def test_a_line_end_within_a_number_is_refused_in_one_line(tmp_path):
     with pytest.raises(InputError, match="cannot be read as a table") as error:
         tables.read(put(tmp_path, "a.csv", 'user,item,rating\nann,7,"3\n"\nbob,8,4\n'))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["a,b,c\nx,y,1\nx,z,2,3\n", "a,b,c\nx,y,z\n", "a,b,c\n", "a,b,c\nx,y,1\n"])
+def test_no_thread_of_arrow_holds_a_file_when_it_was_read_or_refused(tmp_path, monkeypatch, content):
+    """A thread that lets go of it while Python ends aborts the process: the exit code of a refused table was 134."""
+    held = []
+
+    class Watched(delimited._Lent):
+        def __init__(self, *given):
+            super().__init__(*given)
+            held.append(weakref.ref(self))
+
+    monkeypatch.setattr(delimited, "_Lent", Watched)
+    (tmp_path / "a.csv").write_text(content)
+    with suppress(InputError):
+        tables.read(tmp_path / "a.csv")
+    assert held
+    assert not any(lent() for lent in held)

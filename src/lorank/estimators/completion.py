@@ -98,8 +98,9 @@ class MatrixCompletion(ModelEstimator):
         Multiplies graphs and kernels. "auto" is chosen for graphs where lam is, 0 among others: a graph may say
         nothing. Else it is 1.
     features : "implicit" or None
-        "implicit" adds who rated what as features of rows and columns, which needs no other data. Features are for
-        "bpmf" and the factored methods; how much they count is drawn by the former, and searched with "auto" otherwise.
+        "implicit" adds who rated what as features of rows and columns ("bpmf": and how many did), which needs no other
+        data. Features are for "bpmf" and the factored methods; how much they count is drawn by the former, and searched
+        with "auto" otherwise.
     effort : "fast", "balanced" or "best"
         How much time a search for the method may take: fast tries NNFN, balanced the sampler too, and best more levels
         of values, higher ranks and more draws. `max_seconds` bounds it in seconds.

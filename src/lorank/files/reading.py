@@ -69,6 +69,10 @@ def kind_of(path: Path) -> str:
 def check_exists(path: Path) -> None:
     """Refuse a path that is not a file, a pipe or "-"."""
     if is_stream(path):
+        if path.is_char_device() or path.is_block_device():
+            raise InputError(
+                f"{path} is a device, which may have no end; give a file, a pipe, or - for standard input."
+            )
         return
     if (url := remote.url_of(path)) is not None:
         found = remote.kind(url)

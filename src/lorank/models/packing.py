@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad
 from lorank.observations import Lines, Observations
-from lorank.observations.checks import check_lines, check_sparse, index_type
+from lorank.observations.checks import check_lines, index_type
+from lorank.observations.sparse import check_sparse
 from lorank.side_information import Features, GraphLaplacian, KernelPrior
 from lorank.side_information.encoding import Encoding
 from lorank.side_information.new_lines import FeatureMap

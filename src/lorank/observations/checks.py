@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse as sp
 
 from lorank import kernels
 from lorank.errors import InputError, one_line
@@ -187,33 +186,3 @@ def check_lines(
             f"Line {wrong} of the entries is damaged: its pointers go back or beyond the entries, or its indices do "
             f"not ascend from 0 to {shape[1] - 1}."
         )
-
-
-def check_sparse(matrix: Any) -> None:
-    """Refuse a scipy matrix whose structure is wrong, which scipy itself would follow out of its memory.
-
-    Also one of a shape that scipy could not hold in the formats that it goes through: diagonals become lines first.
-    """
-    known: bool = sp.issparse(matrix)
-    if not known:
-        raise InputError(f"A sparse matrix of scipy is needed, not {type(matrix).__name__}; from_dense takes arrays.")
-    if len(matrix.shape) != 2:
-        raise InputError(f"A matrix needs two dimensions; this sparse array has {len(matrix.shape)}.")
-    check_shape(matrix.shape)
-    if matrix.format not in ("csr", "csc", "bsr"):
-        return
-    pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
-    blocks = matrix.blocksize if matrix.format == "bsr" else (1, 1)
-    lines, width = (side // block for side, block in zip(matrix.shape, blocks))
-    if matrix.format == "csc":
-        lines, width = width, lines
-    whole = pointers.ndim == indices.ndim == 1 and {pointers.dtype.kind, indices.dtype.kind} <= set("iu")
-    if (
-        not whole
-        or pointers.size != lines + 1
-        or pointers[0] != 0
-        or (pointers[1:] < pointers[:-1]).any()
-        or not pointers[-1] <= min(indices.size, len(matrix.data))
-        or (indices.size and (indices.min() < 0 or indices.max() >= width))
-    ):
-        raise InputError("The sparse matrix is damaged: its pointers or indices lead outside of it; make it again.")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lorank.errors import InputError
+from lorank.observations import checks
 from lorank.observations.identifiers import Identifiers
 from lorank.types import Array
 
@@ -24,6 +25,9 @@ def _native(frame: Any) -> Any:
         names = list(frame.columns)
         twice = next(name for at, name in enumerate(names) if name in names[:at])
         raise InputError(f"Two columns have the name {twice!r}; give each a name of its own.") from None
+    except TypeError:  # also of frames that are lazy
+        kind = f"{type(frame).__module__}.{type(frame).__name__}"
+        raise InputError(f"A DataFrame in memory is needed, not {kind}; collect it, or make one.") from None
 
 
 def check_names(frame: Any) -> None:
@@ -57,6 +61,8 @@ def _floats(column: Any) -> Array:
         return np.array(column.to_numpy(), np.float64 if dtype == nw.Float64 else np.float32)
     if column.is_null().all():
         return np.full(len(column), np.nan)
+    if dtype == nw.Unknown:  # a library would cast complex numbers to their real parts
+        return checks.numbers(column.to_numpy()).astype(np.float64)
     return np.asarray(column.cast(nw.Float64).to_numpy().astype(np.float64))
 
 
@@ -69,14 +75,24 @@ def read_columns(frame: Any, row: str, col: str, value: str, weight: str | None 
             near = get_close_matches(str(name), [str(c) for c in table.columns], 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InputError(f"There is no column {name!r} among {', '.join(map(str, table.columns))}{hint}")
+    columns = {name: table.get_column(name) for name in (row, col, *numeric)}
     for name in numeric:
-        if not table[name].dtype.is_numeric():
-            raise InputError(f"Column {name!r} is not numeric ({table[name].dtype}); values must be numbers.")
+        if not columns[name].dtype.is_numeric():
+            raise InputError(f"Column {name!r} is not numeric ({columns[name].dtype}); values must be numbers.")
     for name in (row, col):
-        if table[name].is_null().any():
-            line = table[name].is_null().to_list().index(True)
+        if columns[name].is_null().any():
+            line = columns[name].is_null().to_list().index(True)
             raise InputError(f"Column {name!r} has no id in line {line}, counted from 0; give one or drop the line.")
-    return table[row].to_numpy(), table[col].to_numpy(), *(_floats(table[name]) for name in numeric)
+    return _ids(columns[row]), _ids(columns[col]), *(_floats(columns[name]) for name in numeric)
+
+
+def _ids(column: Any) -> Array:
+    """A column of ids as an array, of objects where NumPy has no such numbers."""
+    import narwhals as nw
+
+    if column.dtype in (nw.Int128, nw.UInt128):
+        return np.array(column.to_list(), object)
+    return np.asarray(column.to_numpy())
 
 
 def read_features(frame: Any) -> tuple[list[str], list[Array], Array | None]:

@@ -16,8 +16,8 @@ from lorank.observations.checks import refuse_mask
 WASTE = 64
 # Names that are looked up at a time.
 BLOCK = 1 << 16
-# How a missing id among objects calls itself: of floats, of dates, and of pandas.
-MISSING = ("nan", "NaT", "<NA>")
+# How a missing id among objects calls itself, but for capitals: of floats and decimals, of dates, and of pandas.
+MISSING = ("nan", "nat", "<na>")
 
 
 class Identifiers:
@@ -65,13 +65,19 @@ class Identifiers:
         except TypeError as error:
             raise InputError(f"Ids must be hashable: {one_line(error)}.") from None
         for name, at in known.items():
-            if name is None or (not isinstance(name, str) and str(name) in MISSING):
+            if name is None or (not isinstance(name, str) and str(name).lower() in MISSING):
                 _refuse_missing(positions, at)
         return cls(_as_array(list(known))), positions
 
     @cached_property
     def _position(self) -> dict[Any, int]:
-        return {name: position for position, name in enumerate(_keys(self.values))}
+        position: dict[Any, int] = {}
+        for at, name in enumerate(_keys(self.values)):
+            if position.setdefault(name, at) != at:
+                raise InputError(
+                    f"An id comes twice, {name!r}, and names neither of its lines; give each line its own."
+                )
+        return position
 
     def positions(self, names: Any, what: str) -> npt.NDArray[np.int64]:
         """Positions of names; an unknown one is an error that names it."""
@@ -149,14 +155,17 @@ def _as_array(ids: Any) -> npt.NDArray[Any]:
     if np.isscalar(ids) or isinstance(ids, (str, bytes)):
         ids = [ids]
     try:
-        items = list(ids)
+        items = ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids)  # of Arrow, whose own objects are no ids
     except TypeError:
         raise InputError(f"A list of ids is needed, not {type(ids).__name__}.") from None
     kinds = {type(item) for item in items}
-    if (len(kinds) == 1 and kinds <= {int, str}) or (
-        all(isinstance(item, np.generic) for item in items) and len(kinds) == 1
-    ):
-        return text_array(items) if kinds == {str} else np.asarray(items)
+    if kinds and kinds <= {str, np.str_}:
+        return text_array(items)
+    kind = kinds.pop() if len(kinds) == 1 else object
+    if issubclass(kind, (np.number, np.bool_, np.datetime64)):
+        return _as_array(np.asarray(items))
+    if kind is int and (numbers := np.asarray(items)).dtype.kind != "f":  # as which some of -1 and 2^63 would be one
+        return numbers
     array = np.empty(len(items), object)
     array[:] = items
     return array

@@ -21,6 +21,7 @@ from lorank.observations import checks
 from lorank.observations.dataframes import read_columns, read_wide
 from lorank.observations.identifiers import Identifiers
 from lorank.observations.lines import Lines
+from lorank.observations.sparse import as_format
 from lorank.observations.weights import checked_weights, weights_of_entries
 from lorank.types import Array
 
@@ -114,12 +115,10 @@ class Observations:
 
         weights: a sparse matrix that stores the same entries, or a number for each in the order of `X.tocoo()`.
         """
-        checks.check_sparse(X)
-        coo = X.tocoo()
-        rows, cols = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+        coo = as_format(X, "coo")
         if sp.issparse(weights):
             weights = weights_of_entries(weights, coo)
-        return cls.from_coo(rows, cols, coo.data, coo.shape, weights=weights)
+        return cls.from_coo(coo.row, coo.col, coo.data, coo.shape, weights=weights)
 
     @classmethod
     def from_dense(

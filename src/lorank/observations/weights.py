@@ -9,7 +9,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lorank.errors import InputError, one_line
-from lorank.observations.checks import check_sparse, refuse_mask
+from lorank.observations.checks import refuse_mask
+from lorank.observations.sparse import as_format
 from lorank.types import Array
 
 
@@ -32,8 +33,7 @@ def checked_weights(weights: npt.ArrayLike | None, values: Array) -> Array | Non
 
 def weights_of_entries(weights: Any, entries: sp.coo_array) -> Array:
     """The values of a sparse matrix of weights, in the order of the entries of another, which must store the same."""
-    check_sparse(weights)
-    weights = weights.tocoo()
+    weights = as_format(weights, "coo")
     orders = [np.lexsort((matrix.col, matrix.row)) for matrix in (entries, weights)]
     its, their = ((matrix.row[order], matrix.col[order]) for matrix, order in zip((entries, weights), orders))
     if entries.shape != weights.shape or not np.array_equal(its, their):

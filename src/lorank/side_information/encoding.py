@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from lorank.errors import InputError
-from lorank.observations.checks import check_sparse, unmasked
+from lorank.observations.checks import unmasked
 from lorank.observations.dataframes import read_features
 from lorank.observations.identifiers import Identifiers
+from lorank.observations.sparse import as_format
 from lorank.types import Array
 
 # Beyond this part of numbers that are not zero a matrix is kept dense.
@@ -177,8 +178,6 @@ def in_order(matrix: Any, ids: Array, wanted: Array) -> Any:
     known = Identifiers(np.asarray(ids))
     if not len(known):
         raise InputError("There are no lines in the table of features.")
-    if np.unique(known.find(known.values)).size < len(known):
-        raise InputError("An id comes twice among those of the features; give each line once.")
     at = known.find(wanted)
     check_shared(wanted, known.values, at)
     there = np.flatnonzero(at >= 0)
@@ -203,8 +202,7 @@ def _joined(own: tuple[Column, ...], columns: Mapping[str, Array]) -> Any:
 
 
 def _sparse(given: Any) -> sp.csr_array:
-    check_sparse(given)
-    matrix = sp.csr_array(cast(Any, given)).astype(np.float64)
+    matrix = as_format(given, "csr").astype(np.float64)
     if not np.isfinite(matrix.data).all():
         raise InputError("Features must be finite; a sparse matrix of them holds NaN or infinity.")
     return matrix

@@ -16,7 +16,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from lorank.errors import InputError
-from lorank.observations.checks import check_sparse, unmasked
+from lorank.observations.checks import unmasked
+from lorank.observations.sparse import as_format
 from lorank.regularizers.base import require
 from lorank.side_information.coordinates import EARTH_RADIUS, check_coordinates, haversine
 from lorank.types import Array
@@ -212,9 +213,8 @@ class GraphLaplacian:
 
 def _symmetric(matrix: Any, what: str) -> Any:
     """A square symmetric float64 matrix, dense or CSR; `what` names it in the error."""
-    if sp.issparse(matrix):
-        check_sparse(matrix)
-    A: Any = sp.csr_array(matrix, dtype=np.float64) if hasattr(matrix, "tocsr") else unmasked(matrix).astype(np.float64)
+    A: Any = as_format(matrix, "csr") if hasattr(matrix, "tocsr") else unmasked(matrix)
+    A = A.astype(np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.shape[0] < 1:
         raise InputError(f"{what} must be a square matrix; this one has the shape {A.shape}.")
     values = A.data if hasattr(A, "tocsr") else A

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ SAMPLE = 1 << 16
 # Lines that the sample should have, and bytes that it may take for them.
 LINES, LONGEST = 10, 1 << 24
 _CANDIDATES = ("::", "\t", ";", "|", ",", " ")
+# Seconds that Arrow's threads may take to let go of a file.
+PATIENCE = 10.0
 # Stands for a delimiter of several characters, which the parsers do not know.
 _STAND_IN = "\x1f"
 
@@ -71,10 +74,11 @@ class DelimitedFile:
         def decide(row: Any) -> str:
             return "skip" if odd_row is not None and odd_row(row.text, row.number) else "error"
 
+        released, reader = threading.Event(), None
         with self._opened(advance) as file:
             try:
-                with arrow.open_csv(
-                    file,
+                reader = arrow.open_csv(
+                    _Lent(file, released),
                     arrow.ReadOptions(
                         block_size=BLOCK,
                         skip_rows=self.skip,
@@ -86,15 +90,18 @@ class DelimitedFile:
                         delimiter=self._parsed, newlines_in_values=True, invalid_row_handler=odd_row and decide
                     ),
                     arrow.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=list(MISSING)),
-                ) as batches:
-                    for batch in batches:
-                        if any(pa.types.is_integer(column.type) and column.null_count for column in batch.columns):
-                            self.explain(types, odd_row)
-                        yield batch
+                )
+                for batch in reader:
+                    if any(pa.types.is_integer(column.type) and column.null_count for column in batch.columns):
+                        self.explain(types, odd_row)
+                    yield batch
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):
                     self.explain(types, odd_row)
                     raise InputError(f"{self.path} cannot be read as a table: {one_line(error)}.") from None
+            finally:
+                reader = None
+                released.wait(PATIENCE)
 
     def records(self) -> Iterator[list[str]]:
         """The fields of one row after another, as text: for small tables."""
@@ -269,6 +276,24 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class _Lent:
+    """A file that Arrow's threads read, and that says when the last of them has let go of it.
+
+    A thread that lets go after Python's end cannot, and ends the whole process with a signal.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], released: threading.Event) -> None:
+        self._file, self._released = file, released
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def __del__(self) -> None:
+        self._released.set()
 
 
 class _Stream(io.RawIOBase):

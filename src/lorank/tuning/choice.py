@@ -229,7 +229,7 @@ class SamplerJudge:
         return Judgement(error, results[0], status, losses=np.concatenate(losses))
 
     def _chain(self, problem: Problem, deadline: float) -> Result:
-        solver, sweeps = self.solver.for_trial()
+        solver, sweeps = self.solver.for_trial(problem.observations.nnz)
         left = max(deadline - time.perf_counter(), 1e-3)
         stopping = Stopping(max_iter=sweeps, max_seconds=left if math.isfinite(left) else None)
         with warnings.catch_warnings():

@@ -44,6 +44,8 @@ COARSE, FINE, SMALL, LOWEST = 4.0, 2.0, 2.0**0.5, 1e-7
 # What makes a model larger must lower the error by this part: factors beside offsets, and a rank up to PAYS_AT; beyond,
 # by as many times more as the rank is larger.
 PAYS, PAYS_AT = 1e-3, 16
+# A kind that is so far behind a simpler one at the same rank does not catch up at a larger one.
+BEHIND = 0.05
 # An error below this part of the first one's is as good as none.
 NOTHING = 1e-4
 # Two weights closer than by this factor are one.
@@ -131,14 +133,19 @@ class WarmPath:
     def run_from(self, known: Fitted, brief: bool = False) -> Fitted:
         """The same from the best fit of a simpler kind: its theta and biases, its rank or more, lam near its.
 
+        Offsets alone say nothing of lam and theta: then lam goes down from its top, at the first theta that is tried.
         If `brief`, lam alone: enough to compare kinds on a part of the data.
         """
         begin, given = self.search.log.begin, {**known.parameters, **self.space.given}
         begin("walk")
         if self.space.features:
             given.setdefault("feature_ridge", RIDGE)
-        best = self.around({**given, "rank": max(known.parameters["rank"], self.first_rank)})
-        if brief:
+        if known.parameters["rank"]:
+            best = self.around({**given, "rank": max(known.parameters["rank"], self.first_rank)})
+        else:
+            searched = {name: values[0] for name, values in self.space.searched.items()}
+            best = self.walk({**given, "rank": self.first_rank, "theta": self.space.theta, **searched})
+        if brief or best.error > (1 + BEHIND) * known.error:
             return best
         begin("rank")
         if self.space.rank is None:

@@ -35,8 +35,10 @@ from lorank.solvers.posterior import Posterior
 
 # Sweeps before the first draw that counts, where nothing is said: this many, or half of all.
 BURN_IN = 20
-# Of a short chain that is compared with others: burn-in, draws, and the Monte Carlo error at which it ends.
-TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE = 20, 40, 5e-3
+# Of a short chain that is compared with others: burn-in, the fewest and the most draws, and the Monte Carlo error at
+# which it ends. Of little data it may be as long as a fit is, for it costs nothing and finds what a fit finds: up to so
+# many entries over all draws there are more than the fewest.
+TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE, TRIAL_ENTRIES = 20, (40, 400), 5e-3, 2_000_000
 # The part of the tolerance that is asked for by an effort.
 EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
 # Draws that are kept at most and at least, and the bytes that are to be enough for them.
@@ -114,11 +116,12 @@ class BPMF(Solver):
         """With a tolerance that goes with it."""
         return replace(self, tolerance=self.tolerance * EFFORT[effort])
 
-    def for_trial(self) -> tuple[BPMF, int]:
-        """A short chain all of whose draws are kept."""
+    def for_trial(self, entries: int) -> tuple[BPMF, int]:
+        """A short chain on so many entries, and its length."""
         tolerance = max(self.tolerance, TRIAL_TOLERANCE)
-        short = replace(self, burn_in=TRIAL_BURN_IN, kept=TRIAL_DRAWS, tolerance=tolerance)
-        return short, TRIAL_BURN_IN + TRIAL_DRAWS
+        draws = int(np.clip(TRIAL_ENTRIES // max(entries, 1), *TRIAL_DRAWS))
+        short = replace(self, burn_in=TRIAL_BURN_IN, kept=min(draws, KEPT[0]), tolerance=tolerance)
+        return short, TRIAL_BURN_IN + draws
 
     def init(self, problem: BaseProblem, start: Factors | None, seed: int | None) -> Chain:
         rank, biases, shape = problem.rank, problem.biased, problem.observations.shape
