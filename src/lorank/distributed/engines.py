@@ -6,7 +6,7 @@ import secrets
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Operation, Owner, total
-from lorank.distributed.parts import DamagedBlock, Part
+from lorank.distributed.parts import ROWS, DamagedBlock, Part
+from lorank.errors import InputError
 from lorank.linalg import padded_width
+from lorank.observations.checks import extremity
 from lorank.types import Array
 
 # A block that is damaged so many times again is given up: its disk cannot be trusted.
@@ -138,3 +140,17 @@ class LocalEngine(Engine):
 
     def close(self) -> None:
         self.owner.workers.close()
+
+
+def check_values(engine: Engine, dtype: np.dtype[Any]) -> None:
+    """Refuse entries that cannot be computed with, as those in memory are."""
+    size = max(engine.each(ROWS, largest_value))
+    if fault := extremity(size, dtype):
+        number = f", {size:.3g} in size," if np.isfinite(size) else ""
+        raise InputError(f"The largest value of the folder{number} {fault}")
+
+
+def largest_value(owner: Owner, side: str) -> Iterator[tuple[int, float]]:
+    """The largest magnitude among the entries of each part."""
+    for number, part in owner.sides[side].items():
+        yield number, float(np.abs(part.lines().values).max(initial=0.0))

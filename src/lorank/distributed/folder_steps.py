@@ -9,7 +9,7 @@ Each step has its own files in a checkpoint, so that a fit that was cut off goes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,9 @@ from lorank.distributed.actors import RayEngine
 from lorank.distributed.calibrating import Scales, calibrate
 from lorank.distributed.cluster import KEPT
 from lorank.distributed.directions import directions_bytes, room_for
-from lorank.distributed.engines import Engine
+from lorank.distributed.engines import Engine, check_values
 from lorank.distributed.exporting import placed
 from lorank.distributed.folder_backend import FolderBackend
-from lorank.distributed.owner import Owner
 from lorank.distributed.parts import COLS, HELD_OUT, ROWS
 from lorank.distributed.path import (
     SAMPLE,
@@ -43,13 +42,11 @@ from lorank.distributed.problem import Elsewhere, FolderProblem
 from lorank.distributed.row_sample import row_sample
 from lorank.distributed.sampling import ShardBPMF
 from lorank.distributed.travel import sweep_seconds
-from lorank.errors import InputError
 from lorank.estimators.choosing import ALL_ROWS
 from lorank.estimators.parameters import Parameters
 from lorank.linalg import Factors
 from lorank.linalg.factors import padded_width
 from lorank.models import Model
-from lorank.observations.checks import extremity
 from lorank.solvers import Alternating, Callback, Checkpoint, Result, Solver, Status, Stopping, solve
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.tuning.held_out import setting_of
@@ -278,20 +275,6 @@ class FolderFit:
         )
         output = self.output if _whole(result) else None
         return placed(plain.engine, model, prepared, chosen.scales, self.backend.folder, output)
-
-
-def check_values(engine: Engine, dtype: np.dtype[Any]) -> None:
-    """Refuse entries that cannot be computed with, as those in memory are."""
-    size = max(engine.each(ROWS, largest_value))
-    if fault := extremity(size, dtype):
-        number = f", {size:.3g} in size," if np.isfinite(size) else ""
-        raise InputError(f"The largest value of the folder{number} {fault}")
-
-
-def largest_value(owner: Owner, side: str) -> Iterator[tuple[int, float]]:
-    """The largest magnitude among the entries of each part."""
-    for number, part in owner.sides[side].items():
-        yield number, float(np.abs(part.lines().values).max(initial=0.0))
 
 
 def _whole(result: Result) -> bool:
