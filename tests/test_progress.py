@@ -9,6 +9,12 @@ from lorank import progress
 from lorank.progress import ProgressBar, clock_time
 
 
+@pytest.fixture(autouse=True)
+def speaking(monkeypatch):
+    """A command with --quiet may have run in this process before."""
+    monkeypatch.setattr(progress, "quiet", False)
+
+
 def test_no_bar_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     with ProgressBar("waiting", 2) as bar:

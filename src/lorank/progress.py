@@ -36,7 +36,7 @@ class ProgressBar:
 
     def __init__(self, text: str, total: float | None = None) -> None:
         self.text, self.total, self.done = text, total, 0.0
-        self.on_terminal = sys.stderr.isatty() and not quiet
+        self.on_terminal = sys.stderr is not None and sys.stderr.isatty() and not quiet
         self._begun = self._moved = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_drawing, daemon=True)

@@ -125,3 +125,23 @@ def test_a_device_without_an_end_does_not_fill_the_disk(device):
         pytest.skip(f"there is no {device}")
     with pytest.raises(InputError, match=f"{device} is a device, which may have no end"):
         tables.read(Path(device))
+
+
+def test_a_command_without_standard_streams_works(table):
+    """Started with all three closed; files that it opens would else have their numbers, and be printed into."""
+    shell = f"exec '{sys.executable}' -W ignore -c 'from lorank.cli import main; main()' \"$@\" <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", shell, "sh", "fit", "a.csv", *FIT]).returncode == 0
+    assert lorank.load("model.lorank").shape == (200, 60)
+    assert subprocess.run(["sh", "-c", shell, "sh", "recommend", "model.lorank", "--row", "nobody"]).returncode == 1
+
+
+def test_an_output_that_has_no_such_letters_is_one_sentence(tmp_path):
+    """As of Windows, where what is piped is in the code page of the machine."""
+    (tmp_path / "a.csv").write_text("user,item,value\nu,☃,1\nv,b,2\nv,☃,3\n", encoding="utf-8")
+    model = tmp_path / "m.lorank"
+    subprocess.run([*SHELL, "fit", tmp_path / "a.csv", *FIT[:-1], model], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = [*SHELL, "recommend", model, "--row", "u", "--seen"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "Error: The output is in ascii, which has no '\\u2603'; set PYTHONIOENCODING=utf-8." in done.stderr

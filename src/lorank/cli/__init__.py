@@ -6,6 +6,7 @@ line was wrong. Errors are one sentence on standard error; `--debug`, anywhere, 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -21,6 +22,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point of the `lorank` command."""
+    _open_closed_streams()
     if app is None:
         sys.exit("The command line needs typer: pip install 'lorank[cli]'.")
     if "--debug" in sys.argv:  # it may stand anywhere, and typer knows it at the front only
@@ -29,3 +31,13 @@ def main() -> None:
         app()
     finally:  # all is said and done: Ctrl-C, pressed once more, changes neither the message nor the exit code
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _open_closed_streams() -> None:
+    """Give a process that was started without standard streams empty ones.
+
+    The next files that it opens would have their numbers, and be written to by whatever prints.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

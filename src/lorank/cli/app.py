@@ -117,6 +117,11 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:  # whoever read our output has gone, as `head` does: nothing is wrong
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
+        except UnicodeEncodeError as error:
+            if _debugging:
+                raise
+            odd, code = error.object[error.start : error.end], error.encoding
+            say(f"Error: The output is in {code}, which has no {odd!a}; set PYTHONIOENCODING=utf-8.", always=True)
         except (InputError, MemoryError, ImportError, OSError) as error:
             if _debugging:
                 raise
