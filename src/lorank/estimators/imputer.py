@@ -260,14 +260,19 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError("An imputer fills a dense table; for a sparse matrix use MatrixCompletion.")
         X = unmasked(X) if np.ma.isMaskedArray(X) else X
         if Layout.is_frame(X):
-            frames.check_names(X)
+            if not frames.rows_of(X):
+                raise InputError("The table has 0 sample(s), which are rows; give one at least.")
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"))
+        if getattr(getattr(X, "dtype", None), "kind", None) in ("U", "S"):
+            raise InputError("An array of text cannot be filled; give a DataFrame, whose columns each have a type.")
+        floats = [np.float64, np.float32]
+        return np.asarray(validate_data(self, X, reset=reset, dtype=floats, ensure_all_finite="allow-nan"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
