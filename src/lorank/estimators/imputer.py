@@ -60,7 +60,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         or multinomial), on one set of factors.
     trees : bool
         Whether trees, which predict a column from the others, add what the sampler's low rank leaves over; how much
-        they count is found out for each column on out-of-bag cells. Not for tables of more than 50 columns.
+        they count is found out for each column on out-of-bag cells, and what they say of classes is corrected by a
+        logistic regression on the other columns. Not for tables of more than 50 columns.
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
     max_iter : int, optional
