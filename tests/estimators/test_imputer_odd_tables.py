@@ -24,8 +24,18 @@ def test_columns_without_any_cell():
     assert filled.isna().sum().to_dict() == {"x": 0, "whole": 0, "text": 30, "yes": 30, "class": 30}
     frame = pl.DataFrame({"x": x, "text": [None] * 30, "whole": [None] * 30}, schema_overrides={"text": pl.String})
     frame = frame.with_columns(pl.col("whole").cast(pl.Int32))
-    assert lorank.complete(frame).schema == frame.schema
-    assert lorank.complete(frame).null_count().row(0) == (0, 30, 0)
+    filled = lorank.complete(frame)
+    assert filled.schema == frame.schema
+    assert filled.null_count().row(0) == (0, 30, 0)
+
+
+def test_dates_keep_their_gaps_and_it_is_said():
+    when = pd.Series(pd.date_range("2024-01-01", periods=30))
+    when[[3, 7]] = None
+    table = pd.DataFrame({"x": np.arange(30) % 5.0, "when": when})
+    with pytest.warns(UserWarning, match="keep their gaps: 'when'"):
+        filled = lorank.complete(table)
+    assert filled["when"].isna().sum() == 2
 
 
 def test_one_row_and_none():

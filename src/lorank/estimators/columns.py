@@ -159,9 +159,9 @@ class Layout:
         if isinstance(X, np.ndarray):
             columns = [describe(j, X[:, j], kinds.pop(j, None)) for j in range(X.shape[1])]
         else:
-            columns, ids, names = [], [], []
+            columns, ids, names, left = [], [], [], []
             for name, column in frames.typed_columns(X):
-                kind = kinds.pop(name, None)
+                given = kind = kinds.pop(name, None)
                 cells, whole = frames.cells(column), column.dtype.is_integer()
                 if kind is None and whole and _like_ids(cells):
                     ids.append(name)
@@ -169,10 +169,18 @@ class Layout:
                 columns.append(describe(name, cells, kind, frames.listed_levels(column), whole))
                 if kind is None and columns[-1].kind == "id":
                     names.append(name)
+                elif given is None and kind == "id" and 0 < column.null_count() < len(column):
+                    left.append(name)
             if names:
                 warnings.warn(
                     "Text with many different values looks like names, and stays as it is: "
                     f"{', '.join(map(repr, names))}. To fill it, give its kind as 'categorical'.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            if left:
+                warnings.warn(
+                    f"Dates and lists are not filled; these columns keep their gaps: {', '.join(map(repr, left))}.",
                     UserWarning,
                     stacklevel=3,
                 )
