@@ -124,3 +124,11 @@ def test_parquet_keeps_its_types_and_its_index(run):
     for name in frame.columns:
         assert found[name].dtype == frame[name].dtype or name == "n"
         assert found[name].tolist() == whole[name].tolist()
+
+
+def test_a_refusal_says_which_option_reads_such_a_file(tmp_path, fails):
+    (tmp_path / "unknown.csv").write_text("a,b\n1,2\n?,3\n4,5\n6,7\n")
+    said = fails("complete", "unknown.csv", "-o", "o.csv")
+    assert said.endswith("'?' in column 'a', which is not a number; if it stands for a missing cell, say so by --na.")
+    (tmp_path / "comment.csv").write_text("# made by a machine\na,b\n1,2\n,3\n")
+    assert fails("complete", "comment.csv", "-o", "o.csv").endswith("1 is needed; leave comments out by --comment '#'.")

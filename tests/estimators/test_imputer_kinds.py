@@ -197,11 +197,13 @@ def test_chances_of_classes_are_those_of_being_right(trees):
     for name in ("found", "none"):
         chances[name] = imputer.spread().probability[gaps, 3]
         imputer.calibration_ = Calibration()
-    if not trees:  # As the sampler has them they are too cautious, where classes lie well apart.
+    if trees:  # A logistic regression has them as they are.
+        assert abs(chances["none"].mean() - right.mean()) < 0.08
+    else:  # As the sampler has them they are too cautious, where classes lie well apart.
         assert chances["none"].mean() < right.mean() - 0.1
     assert abs(chances["found"].mean() - right.mean()) < 0.08
     logs = {name: np.log(np.where(right, p, 1 - p)).mean() for name, p in chances.items()}
-    assert logs["found"] > logs["none"]
+    assert logs["found"] > logs["none"] - (0.02 if trees else 0)
 
 
 def test_intervals_are_widened_to_cover_held_out_cells():

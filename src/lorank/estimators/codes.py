@@ -52,11 +52,6 @@ class Code(ABC):
 
     width = 1
 
-    @property
-    def units(self) -> Array:
-        """In which errors of its columns are compared (width,)."""
-        return np.ones(self.width)
-
     @abstractmethod
     def encode(self, numbers: Array) -> Array:
         """(rows, width) from (rows,); NaN stays NaN."""
@@ -224,30 +219,27 @@ class Indicators(Code):
     def width(self) -> int:  # type: ignore[override]
         return int(self.kept.size)
 
-    @property
-    def units(self) -> Array:
-        """Those of the indicators themselves: rare classes count as often as they are there."""
-        return self.stds[self.kept]
-
     def encode(self, numbers: Array) -> Array:
-        codes = (numbers[:, None] == self.kept).astype(np.float64)
+        codes = self.of_shares((numbers[:, None] == np.arange(self.means.size)).astype(np.float64))
         codes[np.isnan(numbers)] = np.nan
-        return np.asarray((codes - self.means[self.kept]) / self.stds[self.kept])
+        return codes
 
     def chances(self, mean: Array, std: Array) -> Array:
         """The probability that an indicator, normal around what is expected, is above 1/2; brought to the sum of 1.
 
-        Expected indicators themselves are too cautious where classes lie well apart.
+        Expected indicators themselves are too cautious where classes lie well apart. Where the standard deviation is 0
+        they are the chances.
         """
-        shares = self._indicators(mean)
+        shares = self.shares(mean)
         widths = np.zeros(shares.shape)
         widths[:, self.kept] = std * self.stds[self.kept]
         widths[:, self._left_out] = np.sqrt((widths**2).sum(axis=1, keepdims=True))
-        chances = np.maximum(ndtr((shares - 0.5) / np.maximum(widths, 1e-9)), 1e-3)
+        likely = ndtr((shares - 0.5) / np.where(widths > 0, widths, 1.0))
+        chances = np.maximum(np.where(widths > 0, likely, shares), LEAST_CHANCE)
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
     def number(self, value: Array) -> Array:
-        return np.asarray(self._indicators(value).argmax(axis=1), np.float64)
+        return np.asarray(self.shares(value).argmax(axis=1), np.float64)
 
     def drawn(self, mean: Array, std: Array, normal: Array, uniform: Array, exponent: float = 1.0) -> Array:
         below = np.cumsum(tempered(self.chances(mean, std), exponent), axis=1)
@@ -257,8 +249,12 @@ class Indicators(Code):
     def _left_out(self) -> Array:
         return np.setdiff1d(np.arange(self.means.size), self.kept)
 
-    def _indicators(self, values: Array) -> Array:
-        """All indicators (rows, levels), whose sum is 1."""
+    def of_shares(self, shares: Array) -> Array:
+        """Codes (rows, width) of indicators (rows, levels)."""
+        return np.asarray((shares[:, self.kept] - self.means[self.kept]) / self.stds[self.kept])
+
+    def shares(self, values: Array) -> Array:
+        """All indicators (rows, levels) that codes (rows, width) stand for; their sum is 1."""
         shares = np.zeros((len(values), self.means.size))
         shares[:, self.kept] = values * self.stds[self.kept] + self.means[self.kept]
         shares[:, self._left_out] = 1 - shares.sum(axis=1, keepdims=True)

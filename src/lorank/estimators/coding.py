@@ -48,9 +48,10 @@ class Coding:
         return np.repeat(np.arange(len(self.codes)), [code.width for code in self.codes])
 
     @property
-    def units(self) -> Array:
-        """In which errors of the codes of one column are compared (width,)."""
-        return np.concatenate([code.units for code in self.codes])
+    def classes(self) -> dict[int, Indicators]:
+        """The columns of the table that hold classes without an order, of which more than one was seen."""
+        codes = enumerate(self.codes)
+        return {j: code for j, code in codes if isinstance(code, Indicators) and (code.means > 0).sum() > 1}
 
     @property
     def loss(self) -> Loss:

@@ -97,9 +97,9 @@ def describe(
     low, high = (float(values.min()), float(values.max())) if values.size else (-np.inf, np.inf)
     if kind is None:
         return Column(name, "real", whole=whole)
-    if kind == "positive" and low <= 0:
+    if kind == "positive" and (values <= 0).any():
         raise InputError(f"Column {name!r} has {low:g}, so it cannot be of kind 'positive'.")
-    if kind == "count" and (low < 0 or (values != np.rint(values)).any()):
+    if kind == "count" and ((values < 0) | (values != np.rint(values))).any():
         raise InputError(f"Column {name!r} cannot be of kind 'count': it has a value that is no whole number >= 0.")
     if kind == "bounded":
         limits = (float(bounds[0]), float(bounds[1])) if bounds else (low, high)
@@ -159,9 +159,9 @@ class Layout:
         if isinstance(X, np.ndarray):
             columns = [describe(j, X[:, j], kinds.pop(j, None)) for j in range(X.shape[1])]
         else:
-            columns, ids, names = [], [], []
+            columns, ids, names, left = [], [], [], []
             for name, column in frames.typed_columns(X):
-                kind = kinds.pop(name, None)
+                given = kind = kinds.pop(name, None)
                 cells, whole = frames.cells(column), column.dtype.is_integer()
                 if kind is None and whole and _like_ids(cells):
                     ids.append(name)
@@ -169,10 +169,18 @@ class Layout:
                 columns.append(describe(name, cells, kind, frames.listed_levels(column), whole))
                 if kind is None and columns[-1].kind == "id":
                     names.append(name)
+                elif given is None and kind == "id" and 0 < column.null_count() < len(column):
+                    left.append(name)
             if names:
                 warnings.warn(
                     "Text with many different values looks like names, and stays as it is: "
                     f"{', '.join(map(repr, names))}. To fill it, give its kind as 'categorical'.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            if left:
+                warnings.warn(
+                    f"Dates and lists are not filled; these columns keep their gaps: {', '.join(map(repr, left))}.",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -190,7 +198,7 @@ class Layout:
     @staticmethod
     def is_frame(X: Any) -> bool:
         """Whether X is a DataFrame of some library, and can be read as one."""
-        looks = hasattr(X, "columns") or hasattr(X, "__narwhals_dataframe__")
+        looks = hasattr(type(X), "columns") or hasattr(X, "__narwhals_dataframe__")
         return looks and find_spec("narwhals") is not None
 
     @property
@@ -214,7 +222,7 @@ class Layout:
     def filled(self, X: Any, missing: Array, cells: Array) -> Any:
         """X with its missing cells (rows, used) taken from `cells`, all else as it was; a DataFrame keeps its types."""
         if isinstance(X, np.ndarray):
-            out = np.array(X, np.float64)
+            out = np.array(X)
             for at, j in enumerate(self.used):
                 gaps = missing[:, at]
                 out[gaps, j] = self.columns[j].cells(cells[gaps, at])

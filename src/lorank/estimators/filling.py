@@ -169,7 +169,7 @@ class Filling:
         if coding.width > MOST_WIDTH:
             return None
         moments, codes = self.columns(model), coding.encode(cells)
-        return fit_forests(*moments, codes, coding.owners, coding.units, self.seed, self.n_jobs)
+        return fit_forests(*moments, codes, coding.owners, self.seed, self.n_jobs, coding.classes)
 
     def expected(
         self,

@@ -4,7 +4,8 @@ The codes of a column are predicted by extremely randomised trees from the other
 low-rank model, and from what that model says of the column itself: for an observed cell, both without this cell, which
 will be missing where the trees are asked. Then once more, with the other columns filled in by the trees; what the trees
 of both rounds say is averaged. How much they count is found out for each column on cells that a tree was not grown on:
-z = (1 - share) low rank + share trees, share between 0 and 1 and of least squares.
+z = (1 - share) low rank + share trees, share between 0 and 1 and of least squares. What they say of classes is
+corrected by logistic regressions instead, see `chances`.
 
 References
 ----------
@@ -14,11 +15,15 @@ Stekhoven, Buehlmann, "MissForest", Bioinformatics 2012.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from lorank import kernels
+from lorank.estimators.chances import Chances
+from lorank.estimators.codes import Indicators
+from lorank.estimators.coding import DIGITS
 from lorank.estimators.conditional import conditional, without_itself
 from lorank.types import Array
 
@@ -35,11 +40,15 @@ LEAST_SHARE, LEAST_WON = 0.1, 0.5
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees as `kernels.grow_trees` has them, how much they count, and by what the standard deviation is multiplied."""
+    """Trees as `kernels.grow_trees` has them, how much they count, and by what the standard deviation is multiplied.
+
+    Of a column of classes, its code and the regression that makes chances of what trees say.
+    """
 
     trees: tuple[Array, Array, Array, Array]
-    share: float
-    ratio: float
+    share: float = 1.0
+    ratio: float = 0.0
+    classes: tuple[Indicators, Chances] | None = None
 
     def predict(self, inputs: Array, workers: kernels.Workers) -> Array:
         """What the trees say of rows with these inputs (d, rows): (rows, w)."""
@@ -47,6 +56,13 @@ class Forest:
         work = 20.0 * len(self.trees[0])
         workers.run_evenly(kernels.ask_trees, len(out), inputs, *self.trees, out, work_per_line=work)
         return out
+
+    def combined(self, plain: Array, said: Array, others: Array) -> Array:
+        """Codes (rows, w) from what low rank and what trees say, and from the codes of the other columns (d, rows)."""
+        if self.classes is None:
+            return (1 - self.share) * plain + self.share * said
+        code, chances = self.classes
+        return code.of_shares(chances(code.shares(said), others))
 
 
 @dataclass(frozen=True)
@@ -71,11 +87,17 @@ class Forests:
 
 
 def fit_forests(
-    mu: Array, S: Array, codes: Array, owners: Array, units: Array, seed: int, n_jobs: int | None
+    mu: Array,
+    S: Array,
+    codes: Array,
+    owners: Array,
+    seed: int,
+    n_jobs: int | None,
+    classes: Mapping[int, Indicators] | None = None,
 ) -> Forests | None:
     """Forests of all columns of these codes, with this mean and covariance; None if the table is too wide.
 
-    `units` (width,) are those in which errors of codes are compared.
+    `owners` (width,) says to which column a code belongs, `classes` which of the columns are classes, with their code.
     """
     if codes.shape[1] > MOST_WIDTH or np.unique(owners).size < 2:
         return None
@@ -99,18 +121,34 @@ def fit_forests(
             inputs = _inputs(filled[seen] + moved[owner, seen], plain, own)
             trees, ours = grow(inputs, truth, int(key), workers)
             heard[here] += (ours - heard[here]) / (number + 1)
-            gain, left = (heard[here] - plain) * units[own], (truth - plain) * units[own]
-            share = float(np.clip((gain * left).sum() / max((gain**2).sum(), 1e-12), 0.0, 1.0))
-            before, after = (left**2).sum(axis=1), ((left - share * gain) ** 2).sum(axis=1)
-            won = before - after
-            if share < LEAST_SHARE or won.mean() < LEAST_WON * won.std() / np.sqrt(won.size):
+            code = (classes or {}).get(owner)
+            if code is None:
+                forest = _weighed(trees, plain, heard[here], truth)
+            else:
+                others = inputs[: -own.sum()]
+                forest = Forest(trees, classes=(code, Chances.of(code.shares(heard[here]), others, code.shares(truth))))
+            if forest is None:
                 continue
-            forests[owner] = Forest(trees, share, float(np.sqrt(after.mean() / max(before.mean(), 1e-12))))
-            _add(forests[owner], number, new, said, filled, mean, gaps, own, workers)
+            forests[owner] = forest
+            _add(forest, number, new, said, filled, mean, gaps, own, workers)
         rounds.append(forests)
         filled, tried = new, list(forests)
     workers.close()
     return Forests(rounds, owners) if any(rounds) else None
+
+
+def _weighed(trees: tuple[Array, Array, Array, Array], plain: Array, heard: Array, truth: Array) -> Forest | None:
+    """A forest of a column of numbers, and how much it counts; None if it gains too little.
+
+    What low rank says, what trees say, and what is there (rows, w).
+    """
+    gain, left = heard - plain, truth - plain
+    share = float(np.clip((gain * left).sum() / max((gain**2).sum(), 1e-12), 0.0, 1.0))
+    before, after = (left**2).sum(axis=1), ((left - share * gain) ** 2).sum(axis=1)
+    won = before - after
+    if share < LEAST_SHARE or won.mean() < LEAST_WON * won.std() / np.sqrt(won.size):
+        return None
+    return Forest(trees, share, float(np.sqrt(after.mean() / max(before.mean(), 1e-12))))
 
 
 def grow(
@@ -151,10 +189,14 @@ def _add(
     at = np.flatnonzero(gaps[:, own].any(axis=1))
     if at.size:
         plain, here = mean[at][:, own], np.ix_(at, np.flatnonzero(own))
-        said[here] += (forest.predict(_inputs(filled[at], plain, own), workers) - said[here]) / (number + 1)
-        new[here] = (1 - forest.share) * plain + forest.share * said[here]
+        inputs = _inputs(filled[at], plain, own)
+        said[here] += (forest.predict(inputs, workers) - said[here]) / (number + 1)
+        new[here] = forest.combined(plain, said[here], inputs[: -own.sum()])
 
 
 def _inputs(filled: Array, plain: Array, own: Array) -> Array:
-    """What a forest sees (d, rows): the codes of other columns, and what low rank says."""
-    return np.vstack([filled.T[~own], plain.T])
+    """What a forest sees (d, rows): the codes of other columns, and what low rank says.
+
+    Rounded, since what is computed without a cell depends on it by its last digits, which trees would find.
+    """
+    return np.round(np.vstack([filled.T[~own], plain.T]), DIGITS)

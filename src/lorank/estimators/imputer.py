@@ -60,7 +60,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         or multinomial), on one set of factors.
     trees : bool
         Whether trees, which predict a column from the others, add what the sampler's low rank leaves over; how much
-        they count is found out for each column on out-of-bag cells. Not for tables of more than 50 columns.
+        they count is found out for each column on out-of-bag cells, and what they say of classes is corrected by a
+        logistic regression on the other columns. Not for tables of more than 50 columns.
     add_indicator : bool
         Add a column for each that has missing cells in fit, which says where they were.
     max_iter : int, optional
@@ -260,14 +261,19 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError("An imputer fills a dense table; for a sparse matrix use MatrixCompletion.")
         X = unmasked(X) if np.ma.isMaskedArray(X) else X
         if Layout.is_frame(X):
-            frames.check_names(X)
+            if not frames.rows_of(X):
+                raise InputError("The table has 0 sample(s), which are rows; give one at least.")
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"))
+        if getattr(getattr(X, "dtype", None), "kind", None) in ("U", "S"):
+            raise InputError("An array of text cannot be filled; give a DataFrame, whose columns each have a type.")
+        floats = [np.float64, np.float32]
+        return np.asarray(validate_data(self, X, reset=reset, dtype=floats, ensure_all_finite="allow-nan"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

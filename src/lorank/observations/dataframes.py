@@ -19,6 +19,8 @@ def _native(frame: Any) -> Any:
         import narwhals as nw
     except ImportError:
         raise ImportError("DataFrames need narwhals: pip install 'lorank[tables]'.") from None
+    if hasattr(frame, "collect_schema") and not hasattr(frame, "iter_columns"):
+        raise InputError("A lazy frame holds no cells yet; collect it first.")
     try:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
@@ -30,9 +32,9 @@ def _native(frame: Any) -> Any:
         raise InputError(f"A DataFrame in memory is needed, not {kind}; collect it, or make one.") from None
 
 
-def check_names(frame: Any) -> None:
-    """Refuse a frame of which two columns have the same name."""
-    _native(frame)
+def rows_of(frame: Any) -> int:
+    """How many rows a frame has; one of which two columns have the same name is refused."""
+    return len(_native(frame))
 
 
 def read_wide(frame: Any) -> tuple[Array, Any, Any]:
@@ -138,8 +140,10 @@ def usual_kind(column: Any) -> str | None:
     import narwhals as nw
 
     if column.dtype.is_integer():
-        least = column.min()
-        return "count" if least is None or least >= 0 else None
+        return "count" if (column.drop_nulls() >= 0).all() else None
+    anything = str(getattr(column.to_native(), "dtype", "")) == "object"
+    if not (column.dtype.is_numeric() or anything) and column.is_null().all():
+        return "id"  # its type holds no number, and nothing says which classes there are
     if column.dtype.is_temporal() or column.dtype.is_nested() or column.dtype == nw.Unknown:
         return "id"  # of an unknown type, such as Arrow's null, is a column that can hold nothing that is filled in
     if isinstance(column.dtype, (nw.Categorical, nw.Enum)):

@@ -54,7 +54,9 @@ class WideTable:
         for record in self.body:
             if len(record.cells) != width:
                 raise InputError(
-                    f"Line {record.number} of {file.path} has {len(record.cells)} columns where {width} are needed."
+                    f"Line {record.number} of {file.path} has {len(record.cells)} columns where {width} "
+                    f"{'is' if width == 1 else 'are'} needed"
+                    + ("; leave comments out by --comment '#'." if file.columns[0].startswith("#") else ".")
                 )
         self._bare = [[_bare(record.cells[j]) for record in self.body] for j in range(width)]
         self._read = [_numbers(column) for column in self._bare]
@@ -166,7 +168,7 @@ class WideTable:
                 text = columns[j][i].decode("utf-8", "replace")
                 raise InputError(
                     f"Line {self.body[i].number} of {self.path} has {text!r} in column {self.file.columns[j]!r}, "
-                    "which is not a number."
+                    "which is not a number; if it stands for a missing cell, say so by --na."
                 )
 
 
