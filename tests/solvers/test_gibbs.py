@@ -150,11 +150,12 @@ def cut_of_low_rank(m=300, n=200, rank=3, seen=0.04, seed=2):
 
 def test_a_rank_too_high_does_no_harm_where_entries_are_few():
     train, X = cut_of_low_rank()
-    errors = []
-    for rank in (10, 40):
-        model = MatrixCompletion("bpmf", rank, biases=True, max_iter=250, random_state=0).fit(train)
-        errors.append(np.sqrt(np.mean((model.model_.factors.dense() - X)[np.isnan(train)] ** 2)))
-    assert errors[1] < 1.02 * errors[0]
+    errors = np.empty((2, 4))
+    for (at, seed), _ in np.ndenumerate(errors):
+        model = MatrixCompletion("bpmf", (10, 40)[at], biases=True, max_iter=250, random_state=seed).fit(train)
+        errors[at, seed] = np.sqrt(np.mean((model.model_.factors.dense() - X)[np.isnan(train)] ** 2))
+    # One chain of either rank is off by up to three per cent.
+    assert errors[1].mean() < 1.02 * errors[0].mean()
 
 
 def test_no_direction_is_lost_at_the_start():
