@@ -103,8 +103,8 @@ class Solver(ABC):
         """The solver for a fit that may take little time ("fast"), the usual time ("balanced") or more ("best")."""
         return self
 
-    def for_trial(self) -> tuple[Self, int]:
-        """The solver for a trial of a search, and how many iterations of it are enough to compare."""
+    def for_trial(self, entries: int) -> tuple[Self, int]:
+        """The solver for a trial of a search on so many entries, and how many iterations of it are enough to compare."""
         return self, 1
 
     @abstractmethod
