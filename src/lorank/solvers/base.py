@@ -104,7 +104,7 @@ class Solver(ABC):
         return self
 
     def for_trial(self, entries: int) -> tuple[Self, int]:
-        """The solver for a trial of a search on so many entries, and how many iterations of it are enough to compare."""
+        """The solver for a trial of a search on so many entries, and how many iterations are enough to compare."""
         return self, 1
 
     @abstractmethod
