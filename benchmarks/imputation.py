@@ -377,6 +377,8 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
         part = results[(fresh == new) & ~results["method"].isin(slow)]
         which = "tables that were kept for this" if new else "tables that it was developed on"
         parts += ranked(part, cells, measure, f"{title.capitalize()}, {which}")
+        if measure == "wrong" and part["seed"].max() > 0:
+            parts.append(by_draws(part, cells, measure))
         if measure == "wrong":
             of_both = [part.assign(of=name, either=part[name]) for name in ("error", "wrong")]
             parts += ranked(pd.concat(of_both), [*cells, "of"], "either", f"Numbers and classes together, {which}")
@@ -397,6 +399,15 @@ def page(results: pd.DataFrame, source: str, most_rows: int) -> str:
     if len(failures):
         parts += ["## Failures", markdown(failures)]
     return "\n\n".join(parts) + "\n"
+
+
+def by_draws(part: pd.DataFrame, cells: list[str], measure: str) -> str:
+    """How often lorank is first or second with fewer draws of cells: what part of that is chance."""
+    shares = []
+    for draws in range(1, part["seed"].max() + 2):
+        wide = part[part["seed"] < draws].pivot_table(index=cells, columns="method", values=measure).dropna(how="all")
+        shares.append(f"{100 * (wide.rank(axis=1)['lorank'] <= 2).mean():.0f}% with {draws}")
+    return f"`lorank` is first or second in {', '.join(shares)} draws of cells: a single one is mostly chance."
 
 
 def percent(held: pd.DataFrame) -> pd.Series:
