@@ -51,7 +51,7 @@ def test_one_row_and_none():
     ("table", "message"),
     [
         (np.array([["a", "b"], ["c", "d"]]), "array of text"),
-        (pl.LazyFrame({"a": [1.0, None]}), "collect it first"),
+        (pl.LazyFrame({"a": [1.0, None]}), "collect it"),
     ],
 )
 def test_what_holds_no_cells_is_refused_in_a_sentence(table, message):

@@ -46,6 +46,8 @@ IMPLICIT, ORDINAL = "implicit", "ordinal"
 ALL_ROWS = ", all rows"
 # The rank of a sampler, which shrinks directions that are not needed: this, or the point estimate's if that is larger.
 SAMPLER_RANK = 20
+# Of fewer entries than this half of it is as good, and takes half of the time.
+LITTLE = 10_000
 # How many times that is tried too for the effort "best".
 HIGHER = 2
 # Weights of graphs, where they are searched.
@@ -192,7 +194,7 @@ def _kind(
     if method.samples:
         judge = choice.SamplerJudge(build, solver, parts, seed)
         given = {CANDIDATE: name, "lam": None, "theta": None, "biases": option.biases is not False}
-        return choice.Kind(name, judge, partial(_sample, option, train.shape, given), 1 + (option.effort == "best"))
+        return choice.Kind(name, judge, partial(_sample, option, train, given), 1 + (option.effort == "best"))
     space = Space.of(method, option.lam, option.rank, option.theta, option.biases)
     ridge = any(isinstance(one, Features) and one.ridge is None for one in known)
     offsets = space.offsets and first and "multipliers" in solver.requires
@@ -212,12 +214,15 @@ def _kind(
 
 
 def _sample(
-    option: Parameters, shape: tuple[int, int], given: Mapping[str, Any], search: Search, best: Fitted | None
+    option: Parameters, train: Observations, given: Mapping[str, Any], search: Search, best: Fitted | None
 ) -> Fitted:
     """A short chain at the usual rank; for the effort "best" also at a higher one."""
     if option.rank != AUTO:
-        return search.attempt({**given, "rank": min(int(option.rank), *shape)})
-    usual = max(SAMPLER_RANK, 0 if best is None else best.parameters["rank"])
+        return search.attempt({**given, "rank": min(int(option.rank), *train.shape)})
+    first = SAMPLER_RANK if train.nnz >= LITTLE else SAMPLER_RANK // 2
+    usual = max(first, 0 if best is None else best.parameters["rank"])
     ranks = [usual, HIGHER * usual] if option.effort == "best" else [usual]
-    tried = [search.attempt({**given, "rank": rank}) for rank in dict.fromkeys(min(rank, *shape) for rank in ranks)]
+    tried = [
+        search.attempt({**given, "rank": rank}) for rank in dict.fromkeys(min(rank, *train.shape) for rank in ranks)
+    ]
     return min(tried, key=lambda fitted: fitted.error)

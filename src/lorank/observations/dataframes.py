@@ -19,8 +19,6 @@ def _native(frame: Any) -> Any:
         import narwhals as nw
     except ImportError:
         raise ImportError("DataFrames need narwhals: pip install 'lorank[tables]'.") from None
-    if hasattr(frame, "collect_schema") and not hasattr(frame, "iter_columns"):
-        raise InputError("A lazy frame holds no cells yet; collect it first.")
     try:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
