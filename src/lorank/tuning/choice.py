@@ -135,8 +135,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                     raise
                 return best
             if best is not None and math.isfinite(found.error):
-                untuned = best.parameters.get("rank") == 0 or not known[best.parameters[CANDIDATE]].tuned
-                gain, remark = _difference(found, best, kind.tuned or untuned, log.trials[0].error ** 2)
+                alone = best.parameters.get("rank") == 0
+                gain, remark = _difference(found, best, kind.tuned or alone, log.trials[0].error ** 2)
                 found = log.remark(found, remark)
                 best = found if gain > 0 else best
             compared.append(found)
@@ -154,7 +154,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
 def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> tuple[float, str]:
     """By how much a fit is better than the best one beyond noise, and a sentence about it.
 
-    `tuned` if it was tuned on the held-out entries, or if neither was; `simplest` is the loss of the first trial.
+    `tuned` if it was tuned on the held-out entries, or the best one is offsets alone; `simplest` is the loss of the
+    first trial.
     """
     assert fitted.losses is not None
     assert best.losses is not None
