@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
-from lorank.kernels import draw_lines
+from lorank.kernels import draw_lines, interval_halves
 from lorank.linalg import pad
 
 
@@ -75,3 +77,20 @@ def test_residuals_of_lines_of_any_rank(k):
     )
     residuals = o - 0.5 - b - out[:, k : k + 1] - out[:, :k] @ H.T
     np.testing.assert_allclose(loss, (residuals**2).sum(axis=1) / 2)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.999])
+def test_intervals_hold_what_draws_of_the_noise_say(level):
+    """Against the root of the mixture's probability: draws that agree, that differ a thousandfold, and no noise."""
+    rng = np.random.default_rng(0)
+    pairs, draws = 60, 12
+    sides = [np.exp(3 * rng.random((pairs, 1)) * rng.standard_normal((pairs, draws))) for _ in range(2)]
+    sides[0][:5], sides[1][:5] = 1.0, 0.25
+    sides[0][5:8] = 0.0
+    variances = np.exp(rng.standard_normal(pairs))
+    rows, cols, out = rng.permutation(pairs), rng.permutation(pairs), np.empty(pairs)
+    padded = [pad(side) for side in sides]
+    interval_halves(rows, cols, variances, *padded, draws, level, ndtri((1 + level) / 2), out, 0, pairs)
+    deviations = np.sqrt(variances[:, None] + draws * sides[0][rows] * sides[1][cols])
+    truth = [brentq(lambda h, sd=sd: np.mean(1 - 2 * ndtr(-h / sd)) - level, 0, 1e4 * sd.max()) for sd in deviations]
+    np.testing.assert_allclose(out, truth, rtol=1e-4)

@@ -13,7 +13,7 @@ from lorank.problems import Problem
 from lorank.side_information import Features
 from lorank.solvers.gibbs.chain import Sampler, Side, first_chain
 from lorank.solvers.gibbs.hyper import NU, Hyper, Prior, draw_lb
-from lorank.solvers.gibbs.noise import LEAST, MIDDLE, WIDTH, draw_weights, slice_sample
+from lorank.solvers.gibbs.noise import LEAST, MIDDLE, SLOPES, WIDTH, draw_weights, levels_of, slice_sample
 
 
 @pytest.fixture(autouse=True)
@@ -103,14 +103,33 @@ def test_the_mean_is_drawn_where_it_is_free():
 
 def test_weights_and_nu_are_recovered():
     rng = np.random.default_rng(5)
-    truth, counts, nu, nus, total = rng.gamma(3, 1 / 3, 3000), np.full(3000, 8), 20.0, [], 0.0
+    truth, counts, nu, slope, nus, total = rng.gamma(3, 1 / 3, 3000), np.full(3000, 8), 20.0, 0.0, [], 0.0
     loss = rng.gamma(counts / 2) / truth
     for _ in range(300):
-        c, nu = draw_weights(loss, counts, 1.0, nu, rng)
+        c, nu, slope = draw_weights(loss, counts, 1.0, nu, slope, rng)
         nus.append(nu)
         total = total + c
     assert np.mean(nus[50:]) == pytest.approx(6, rel=0.15)
     np.testing.assert_allclose(total / 300, (3 + counts / 2) / (3 + loss), rtol=0.25)
+
+
+def test_lines_of_few_entries_are_found_noisier():
+    """The slope is known within its own standard deviation, and what lines have beside it stays in nu."""
+    rng = np.random.default_rng(2)
+    counts = rng.integers(1, 40, 20_000)
+    levels = levels_of(counts)
+    assert counts @ levels == pytest.approx(0, abs=1e-8 * counts.sum())
+    truth = rng.gamma(5, 1 / 5, counts.size) * np.exp(0.8 * levels)
+    loss = rng.gamma(counts / 2) / truth
+    nu, slope, drawn = 20.0, 0.0, []
+    for _ in range(150):
+        c, nu, slope = draw_weights(loss, counts, 1.0, nu, slope, rng)
+        drawn.append((slope, nu, np.average(c[counts == 1]), np.average(c[counts == 30])))
+    found, spread = np.mean(drawn[30:], axis=0), np.std(drawn[30:], axis=0)
+    assert spread[0] < 0.1
+    assert abs(found[0] - 0.8) < 3 * spread[0]
+    assert found[1] == pytest.approx(10, rel=0.1)
+    np.testing.assert_allclose(found[2:], [truth[counts == n].mean() for n in (1, 30)], rtol=0.1)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -120,7 +139,14 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
     rng = np.random.default_rng(0)
     F = Features.of(rng.standard_normal((m, 3)))
     omega = rng.gamma(2, 0.5, (m, n)) if weighted else None
-    seen = Observations.from_dense(rng.standard_normal((m, n)), weights=omega)
+    # Rows and columns with few entries and with many.
+    missing = np.add.outer(np.arange(m), np.arange(n)) > 6
+    counts = (~missing).sum(axis=1), (~missing).sum(axis=0)
+
+    def observed(values):
+        return Observations.from_dense(np.where(missing, np.nan, values), weights=omega)
+
+    seen = observed(rng.standard_normal((m, n)))
     problem = Problem(seen, None, k, 1.0, n_jobs=1, row_side=F)
     covariance = (F.matrix @ F.matrix.T, np.zeros((n, n)))
 
@@ -132,8 +158,9 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
         root = np.linalg.cholesky(np.eye(lines) + covariance[which] / lb)
         lines_drawn = root @ rng.standard_normal((lines, k + 1)) @ np.linalg.inv(np.linalg.cholesky(Lambda))
         nu = LEAST + np.exp(MIDDLE + WIDTH * rng.standard_normal())
-        weights = rng.gamma(nu / 2, 2 / nu, lines)
-        return lines_drawn, Side(Hyper(np.zeros(k + 1), Lambda, inverse_a, lb), weights, nu)
+        slope = SLOPES * rng.standard_normal()
+        weights = rng.gamma(nu / 2, 2 / nu, lines) * np.exp(slope * levels_of(counts[which]))
+        return lines_drawn, Side(Hyper(np.zeros(k + 1), Lambda, inverse_a, lb), weights, nu, slope)
 
     def forward():
         (left, rows), (right, cols) = side(0), side(1)
@@ -151,6 +178,8 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
             1 / (1 + Lambda[0, 0]),
             np.mean(state.rows.weights / (1 + state.rows.weights)),
             10 / (10 + state.cols.nu),
+            state.rows.slope,
+            abs(state.cols.slope),
         ]
 
     chain = first_chain(problem, None, 1, None, 7)
@@ -169,7 +198,7 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
         for t in range(4):
             noise = rng.standard_normal((m, n)) / np.sqrt(alpha * np.outer(state.rows.weights, state.cols.weights))
             values = state.factors.dense() + noise / np.sqrt(1 if omega is None else omega)
-            sampler.problem = replace(problem, observations=Observations.from_dense(values, weights=omega))
+            sampler.problem = replace(problem, observations=observed(values))
             state = sampler.sweep(state, 100 + 4 * repeat + t)
         after.append(statistics(state))
     change = np.array(after) - before
@@ -179,6 +208,6 @@ def test_the_chain_keeps_the_joint_distribution(weighted):
 
 def test_noise_next_to_its_bound_is_drawn():
     """nu that was rounded to its least value: the draw ends, and is finite."""
-    weights, nu = draw_weights(np.full(50, 3.0), np.full(50, 4), 1.0, LEAST, np.random.default_rng(0))
+    weights, nu, _ = draw_weights(np.full(50, 3.0), np.full(50, 4), 1.0, LEAST, 0.0, np.random.default_rng(0))
     assert nu > LEAST
     assert np.isfinite(weights).all()

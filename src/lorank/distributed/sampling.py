@@ -19,6 +19,7 @@ from lorank import kernels
 from lorank.distributed.directions import ShardDirections
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.kept_draws import ShardDraws, kept_draw
+from lorank.distributed.noise import ShardNoise
 from lorank.distributed.owner import Owner
 from lorank.distributed.parts import COLS, HELD_OUT, ROWS, line_sums
 from lorank.distributed.problem import SIDES, FolderProblem
@@ -39,7 +40,6 @@ from lorank.solvers.gibbs.chain import (
 )
 from lorank.solvers.gibbs.convergence import Probes, drawn_entries
 from lorank.solvers.gibbs.hyper import Hyper, Prior, normal
-from lorank.solvers.gibbs.noise import LEAST, draw_nu
 from lorank.types import Array
 
 # What random numbers of a sweep and a part are for: weights of rows, and of columns with the next number. Numbers that
@@ -76,6 +76,10 @@ class ShardChain(Chain):
 class ShardSampler(Sampler):
     """Sweeps over a problem whose lines an engine has."""
 
+    def __init__(self, problem: Any, noise: float | None, chain: Chain) -> None:
+        super().__init__(problem, noise, chain)
+        self.noises = [ShardNoise(side) for side in SIDES]
+
     def _draw_side(
         self,
         factors: Factors,
@@ -107,10 +111,8 @@ class ShardSampler(Sampler):
         engine.remember(out, np.array(summary))
         side = replace(side, hyper=hyper)
         if self.weighted:
-            nu = draw_nu(side.nu, lambda t: float(engine.run(name, likelihood, about, precision, t)[0]), rng)
-            drawn = engine.new(weights, None)
-            (loss,) = engine.run(name, draw_weights, drawn, about, precision, nu, (self.seed, t, WEIGHTS + transposed))
-            side = replace(side, weights=drawn, nu=nu)
+            drawn, key = engine.new(weights, None), (self.seed, t, WEIGHTS + transposed)
+            side, loss = self.noises[transposed].draw(engine, side, drawn, about, precision, key, rng)
         return side, mean, out, float(loss)  # type: ignore[return-value]
 
 
@@ -293,28 +295,6 @@ def draw(
             owner.keep(mean, part.number, centre)
         owner.keep(about, part.number, np.column_stack([loss, np.diff(lines.pointers)]))
         yield part.number, np.concatenate([[loss.sum()], owner.summary(drawn, k)])
-
-
-def likelihood(owner: Owner, side: str, about: FactorShards, precision: float, t: float) -> Iterator[tuple[int, Array]]:
-    """log likelihood of t = log(nu - LEAST), up to a constant, with the lines' weights integrated out."""
-    for number in owner.sides[side]:
-        loss, entries = owner.shard(about, number).T
-        counts = entries.astype(np.int64)
-        # A prior of infinite width is none.
-        value = kernels.weights_density(t, LEAST, 0.0, np.inf, np.bincount(counts), precision * loss, counts)
-        yield number, np.array([value])
-
-
-def draw_weights(
-    owner: Owner, side: str, new: FactorShards, about: FactorShards, precision: float, nu: float, name: tuple[int, ...]
-) -> Iterator[tuple[int, Array]]:
-    """c ~ Gamma(nu/2 + n/2, rate nu/2 + alpha loss) of each line, by random numbers of this name; sum of c loss."""
-    for number in owner.sides[side]:
-        loss, entries = owner.shard(about, number).T
-        rng = np.random.default_rng([*name, number])
-        weights = rng.standard_gamma((nu + entries) / 2) / (nu / 2 + precision * loss)
-        owner.keep(new, number, weights[:, None])
-        yield number, np.array([weights @ loss])
 
 
 def add_predictions(

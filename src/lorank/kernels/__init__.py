@@ -33,9 +33,9 @@ from lorank.kernels.memory import aligned_zeros, unlocked
 from lorank.kernels.neighbours import krige_lines
 from lorank.kernels.ordinal import LEVEL_BLOCK, cut_terms, draw_latent, level_probabilities
 from lorank.kernels.parallel import Workers, available_cores
-from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, weights_density, wishart
+from lorank.kernels.priors import draw_mean, draw_prior, draw_weights, slope_density, weights_density, wishart
 from lorank.kernels.probit import probit_terms
-from lorank.kernels.sampling import draw_lines, sample_lines, spread_pairs
+from lorank.kernels.sampling import draw_lines, interval_halves, sample_lines, spread_pairs
 from lorank.kernels.simd import LANES
 from lorank.kernels.trees import ask_trees, grow_trees
 
@@ -66,6 +66,7 @@ __all__ = [
     "gram_lines",
     "grow_trees",
     "improve_lines",
+    "interval_halves",
     "keep_best",
     "krige_lines",
     "level_probabilities",
@@ -75,6 +76,7 @@ __all__ = [
     "probit_terms",
     "radix_sort",
     "sample_lines",
+    "slope_density",
     "solve_lines",
     "spread_pairs",
     "transpose",

@@ -98,3 +98,16 @@ def draw_weights(loss, counts, alpha, t, least, middle, width, rng, out):
     for i in range(counts.size):
         out[i] = rng.standard_gamma(h + counts[i] / 2) / (h + energy[i])
     return new
+
+
+@kernel
+def slope_density(slope, h, levels, energy, counts):
+    """log likelihood of the slope of log weights over levels, those weights integrated out: energies count
+    exp(slope level)-fold.
+
+    levels (lines,) have the mean 0 over entries, so that sizes of weights cancel.
+    """
+    value = 0.0
+    for i in range(energy.size):
+        value -= (h + counts[i] / 2) * math.log(h + energy[i] * math.exp(slope * levels[i]))
+    return value

@@ -8,9 +8,13 @@ from lorank.kernels.compiling import kernel
 from lorank.kernels.counters import normals
 from lorank.kernels.lines import BLOCK, FAR, look_ahead
 from lorank.kernels.memory import aligned_zeros
+from lorank.kernels.normal import lower_normal
 from lorank.kernels.parallel import Workers
 from lorank.kernels.simd import LANES, add, fma, load, multiply, splat, store, total
 from lorank.kernels.systems import add_gram, factorize, solve_lower, solve_upper
+
+# Newton's steps to the ends of an interval, and a step that is small enough, as a part of it.
+STEPS, NEAR, TINY = 50, 1e-5, 1e-300
 
 
 @kernel
@@ -186,3 +190,32 @@ def spread_pairs(rows, cols, means, deviations, right, width, draws, out, lo, hi
             between += change * (x * draws - centre)
             within += off * off
         out[t] = between / max(draws - 1, 1) + within / draws
+
+
+@kernel
+def interval_halves(rows, cols, variances, noise_rows, noise_cols, draws, level, start, out, lo, hi):
+    """out_t = h with P(|e| <= h) = level, e normal with the variance variances_t + noise_s, s one of the draws.
+
+    noise_s = draws * noise_rows_is * noise_cols_js at (i, j) = (rows_t, cols_t). The probability is concave in h, so
+    that Newton's steps from its left side stay there; `start` is the normal quantile, in standard deviations.
+    """
+    for t in range(lo, hi):
+        i, j = rows[t], cols[t]
+        if i < 0 or i >= noise_rows.shape[0] or j < 0 or j >= noise_cols.shape[0]:
+            raise IndexError("A row or column is outside of the matrix.")
+        noise = 0.0
+        for s in range(draws):
+            noise += noise_rows[i, s] * noise_cols[j, s]
+        h = start * math.sqrt(variances[t] + noise)
+        for _ in range(STEPS):
+            outside, slope = 0.0, 0.0
+            for s in range(draws):
+                root = 1 / math.sqrt(max(variances[t] + draws * noise_rows[i, s] * noise_cols[j, s], TINY))
+                tail, density = lower_normal(-h * root)
+                outside += 2 * tail
+                slope += 2 * density * root
+            step = (outside / draws - (1 - level)) / max(slope / draws, TINY)
+            h = max(h + step, h / 16)
+            if not abs(step) > NEAR * h:
+                break
+        out[t] = h

@@ -95,9 +95,8 @@ class Ordinal(Loss):
 
     def interval(self, x: Array, level: float) -> tuple[Array, Array]:
         """From which level to which one ranges go that hold a value with this probability."""
-        below, levels = np.cumsum(self.probabilities(x), axis=-1), np.array(self.levels)
-        low, high = (below <= (1 - level) / 2).sum(axis=-1), (below < (1 + level) / 2).sum(axis=-1)
-        return levels[np.minimum(low, levels.size - 1)], levels[np.minimum(high, levels.size - 1)]
+        low, high = shortest(self.probabilities(x), level)
+        return np.array(self.levels)[low], np.array(self.levels)[high]
 
     def _ends(self, x: Array, o: Array) -> tuple[Array, Array]:
         """Ends of the intervals of z around x, in units of s."""
@@ -165,3 +164,22 @@ def _best_cuts(
         else:
             break
     return cuts
+
+
+def shortest(chances: Array, level: float) -> tuple[Array, Array]:
+    """The first and last level of short intervals that hold a share `level` on average; chances (pairs, levels).
+
+    From all levels the less probable end is taken off again and again. The last one to go counts half: whole levels
+    hold more or less than is asked for, and more as often as less.
+    """
+    pairs, each = np.arange(len(chances)), chances.shape[1]
+    low, high, removed = np.zeros(len(chances), np.int64), np.full(len(chances), each - 1), np.zeros(len(chances))
+    for _ in range(each - 1):
+        at_low, at_high = chances[pairs, low], chances[pairs, high]
+        least = np.minimum(at_low, at_high)
+        goes = removed + least / 2 <= 1 - level
+        if not goes.any():
+            break
+        low, high = low + (goes & (at_low < at_high)), high - (goes & (at_low >= at_high))
+        removed = np.where(goes, removed + least, np.inf)
+    return low, high

@@ -47,6 +47,10 @@ class ShardedPosterior(Posterior):
         parts = [near.std(i, j, noise, workers) for near, i, j in self._near(rows, cols)]
         return np.concatenate([np.zeros(0, self.mean.dtype), *parts])
 
+    def halves(self, rows: Array, cols: Array, level: float, workers: kernels.Workers | None = None) -> Array:
+        parts = [near.halves(i, j, level, workers) for near, i, j in self._near(rows, cols)]
+        return np.concatenate([np.zeros(0, self.mean.dtype), *parts])
+
     def samples(self, rows: Array, cols: Array) -> Array:
         parts = [near.samples(i, j) for near, i, j in self._near(rows, cols)]
         return np.concatenate([np.zeros((self.draws, 0)), *parts], axis=1)

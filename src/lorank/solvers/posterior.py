@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from lorank import kernels
 from lorank.errors import InputError
 from lorank.linalg import Factors, pad, padded_width, truncated_svd
+from lorank.losses.ordinal import shortest
 from lorank.memory import check_memory
 from lorank.solvers.prior_draws import PriorDraws, joined_priors
 from lorank.types import Array
@@ -218,12 +219,21 @@ class Posterior:
         return X
 
     def interval(self, rows: Array, cols: Array, level: float) -> tuple[Array, Array]:
-        """Ranges that hold a further value with this probability: mean +- quantile * std, or from level to level."""
+        """Ranges that hold a further value with this probability, around the mean, or from level to level."""
         if self.levels is not None:
             low, high = shortest(self.probabilities(rows, cols), level)
             return self.levels[low], self.levels[high]
-        mean, half = self.predict(rows, cols), ndtri((1 + level) / 2) * self.std(rows, cols, noise=True)
+        mean, half = self.predict(rows, cols), self.halves(rows, cols, level)
         return mean - half, mean + half
+
+    def halves(self, rows: Array, cols: Array, level: float, workers: kernels.Workers | None = None) -> Array:
+        """Half the lengths of intervals. How noisy an entry is, is uncertain, and differs from draw to draw: a further
+        value has longer tails than a normal one of the same variance, and is more often near the mean."""
+        out, pool = np.empty(len(rows)), workers or kernels.Workers()
+        variances = self.std(rows, cols, workers=pool).astype(np.float64) ** 2
+        args = (rows, cols, variances, self.noise.left, self.noise.right, self.draws, level, ndtri((1 + level) / 2))
+        pool.run_evenly(kernels.interval_halves, len(rows), *args, out, work_per_line=100 * self.draws)
+        return out.astype(self.mean.dtype)
 
     def samples(self, rows: Array, cols: Array) -> Array:
         """Entries at pairs in each draw, expected given its columns: (draws, pairs)."""
@@ -261,25 +271,6 @@ class Posterior:
         if noise:
             out += self.noise.predict(rows, cols, pool)
         return np.sqrt(out).astype(self.mean.dtype)
-
-
-def shortest(chances: Array, level: float) -> tuple[Array, Array]:
-    """The first and last level of short intervals that hold a share `level` on average; chances (pairs, levels).
-
-    From all levels the less probable end is taken off again and again. The last one to go counts half: whole levels
-    hold more or less than is asked for, and more as often as less.
-    """
-    pairs, each = np.arange(len(chances)), chances.shape[1]
-    low, high, removed = np.zeros(len(chances), np.int64), np.full(len(chances), each - 1), np.zeros(len(chances))
-    for _ in range(each - 1):
-        at_low, at_high = chances[pairs, low], chances[pairs, high]
-        least = np.minimum(at_low, at_high)
-        goes = removed + least / 2 <= 1 - level
-        if not goes.any():
-            break
-        low, high = low + (goes & (at_low < at_high)), high - (goes & (at_low >= at_high))
-        removed = np.where(goes, removed + least, np.inf)
-    return low, high
 
 
 def summarized(posterior: Posterior) -> Posterior:

@@ -45,11 +45,12 @@ FIRST_NU = 10.0
 
 @dataclass(frozen=True)
 class Side:
-    """A draw of what belongs to one side beside its factors: hyperparameters, the noise's weights and their nu."""
+    """A draw of what belongs to one side beside its factors: hyperparameters; the noise's weights, nu and slope."""
 
     hyper: Hyper
     weights: Array
     nu: float = FIRST_NU
+    slope: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -229,10 +230,10 @@ class Sampler:
             *(side.weights.astype(dtype), np.sqrt(other.weights).astype(dtype), ridge.astype(dtype), pull),
             *(float(precision**-0.5), (self.seed, 4 * t + transposed), transposed, lines),
         )
-        weights, nu = side.weights, side.nu
+        weights, nu, slope = side.weights, side.nu, side.slope
         if self.weighted:
-            weights, nu = draw_weights(loss, np.diff(lines.pointers), precision, nu, rng)
-        return Side(hyper, weights, nu), mean, out, float(weights @ loss)
+            weights, nu, slope = draw_weights(loss, np.diff(lines.pointers), precision, nu, slope, rng)
+        return Side(hyper, weights, nu, slope), mean, out, float(weights @ loss)
 
     def _graph_residuals(self, factors: Factors) -> tuple[int, float]:
         """How many residuals the graphs' terms count for, one for each number that they tie, and the terms."""
