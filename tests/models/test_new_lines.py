@@ -76,6 +76,22 @@ def test_intervals_of_new_rows_hold_what_they_say():
     assert np.mean(upper - lower) < 2.5 * 2 * 1.645 * 0.3
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_new_lines_are_as_noisy_as_those_that_are_known(axis):
+    """The noise differs from line to line, by a factor of ten: intervals of new ones hold what they say on average."""
+    rng = np.random.default_rng(0)
+    m, n, known = 420, 60, 220
+    X = rng.standard_normal((m, 2)) @ rng.standard_normal((2, n))
+    values = X + 0.5 * rng.standard_normal((m, n)) / np.sqrt(rng.gamma(1.5, 1 / 1.5, (m, 1)))
+    seen = np.where(rng.random((m, n)) < 0.4, values, np.nan)
+    turn = (lambda A: A) if axis == 0 else (lambda A: A.T)
+    folded = MatrixCompletion("bpmf", **FITS["bpmf"]).fit(turn(seen[:known])).model_.fold_in(turn(seen[known:]), axis)
+    rows, cols = np.nonzero(np.isnan(turn(seen[known:])))
+    lower, upper = folded.interval(rows, cols, 0.9)
+    at = turn(values[known:])[rows, cols]
+    assert np.mean((lower <= at) & (at <= upper)) == pytest.approx(0.9, abs=0.02)
+
+
 def frame(F, ids):
     pd = pytest.importorskip("pandas")
     kinds = np.where(F[:, 2] > 0, "warm", "cold")

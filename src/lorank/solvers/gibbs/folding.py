@@ -25,9 +25,10 @@ def fold_in(
     """The posterior of new rows (axis 0) beside the columns, or of new columns (axis 1) beside the rows.
 
     In each draw a new line is expected where its features say, by their coordinates (new, r), or without features to be
-    as the lines of its side are, N(mean, covariance) of that draw; its noise is that of a usual line. Values on a scale
-    are taken for the latent ones, whose unit is about theirs. With apart=False all lines are drawn by the same random
-    numbers: the spread of each is then the same wherever it stands, and draws of different lines are not independent.
+    as the lines of its side are, N(mean, covariance) of that draw. It is regressed with the noise of a usual line, and
+    predicted with that of one of these lines, drawn at random. Values on a scale are taken for the latent ones, whose
+    unit is about theirs. With apart=False all lines are drawn by the same random numbers: the spread of each is then
+    the same wherever it stands, and draws of different lines are not independent.
     `floor` is a lower bound on the noise's variance in the regressions: a few columns may be fitted exactly, and
     float32 cannot solve what follows.
     """
@@ -52,7 +53,8 @@ def fold_in(
             ridge, centre = _usual_line(factors, usual)
         other = np.maximum(noise[1], np.float32(floor / usual))
         mean, draw = _regress(lines, factors, usual, other, ridge, centre, (s, int(apart)), workers)
-        variances[:, s] = usual / (draws if axis == 0 else 1)
+        like = np.random.default_rng(s).integers(len(noise[0]), size=new if apart else 1)
+        variances[:, s] = noise[0][like] / (draws if axis == 0 else 1)
         at = slice(s * width, s * width + k)
         means[:, at], drawn[:, at] = mean[:, :k], draw[:, :k]
         if biased:
