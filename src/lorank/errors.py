@@ -28,7 +28,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """A sentence without the middle of what it quotes, where that is a megabyte: its start and its end say what to do."""
+    """A sentence without the middle of what it quotes where that is a megabyte: start and end say what to do."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
