@@ -1,5 +1,7 @@
 """Tables about rows or columns."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,13 @@ def test_a_long_text_does_not_make_all_texts_long(tmp_path):
     assert matrix.shape == (20_001, 6)
     again = encoding.encode(table)
     np.testing.assert_array_equal(again.toarray()[-1], matrix.toarray()[-1])
+
+
+def test_long_cells_are_held_against_the_memory_that_is_free(tmp_path, monkeypatch):
+    """Lines were counted, and not what is in them: 6 MB of csv.gz took 6 GB."""
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"id,title\n" + b"".join(b"%d,%s\n" % (i, b"x" * 100_000) for i in range(1000))))
+    free = iter(range(80, -1, -20))  # MB, one look after the other
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: next(free) << 20)
+    with pytest.raises(MemoryError, match=r"lines of .* and more would take"):
+        read_side_table(path)
