@@ -166,6 +166,15 @@ def test_a_megabyte_in_one_cell(tmp_path, at):
     assert found.shape == (2, 4)
 
 
+@pytest.mark.parametrize(("cell", "times"), [("", 30), ("12.5", 15)])
+def test_cells_take_more_memory_than_their_text(tmp_path, cell, times, monkeypatch):
+    """Empty ones 35 bytes for each byte of the file, as measured."""
+    path = put(tmp_path, "t.csv", "".join(",".join([str(i), *[cell] * 99]) + "\n" for i in range(1000)))
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: times * path.stat().st_size)
+    with pytest.raises(MemoryError, match="with its cells would take"):
+        tables.read(path)
+
+
 def test_a_refusal_quotes_no_megabyte(tmp_path):
     lines = f"name,a,b,c\nu,1,2,{'1' * (1 << 20)}\nv,2,3,4\nw,2,3,4\n"
     with pytest.raises(InputError, match=r"^Line 2 of .* is not a number; .* say so by --na\.$") as caught:
