@@ -1,8 +1,14 @@
 """What lorank raises when it is asked for something that cannot be done, and text that is safe to show."""
 
+# Characters of a sentence at most.
+LONGEST = 2000
+
 
 class InputError(ValueError):
     """Data or parameters that cannot be used; the message says what was wrong and what to do."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class DuplicateError(InputError):
@@ -19,6 +25,11 @@ def printable(text: str) -> str:
     Ids and model files come from others: an escape sequence in them could repaint the screen, or worse.
     """
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def shortened(text: str) -> str:
+    """A sentence without the middle of what it quotes where that is a megabyte: start and end say what to do."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
 def one_line(error: Exception) -> str:

@@ -62,10 +62,15 @@ def as_foreign(holes):
     return ["--decimal", ",", "--na", "?,-999", "--encoding", "latin-1"]
 
 
+def as_json(holes):
+    # As objects, since pandas 2 writes the whole numbers of a column with missing ones as 1.0.
+    holes.astype({"visits": object}).to_json("t.jsonl", orient="records", lines=True, double_precision=15)
+
+
 FILES = {
     "t.csv": lambda holes: holes.to_csv("t.csv", index=False),
     "t.parquet": lambda holes: holes.to_parquet("t.parquet", index=False),
-    "t.jsonl": lambda holes: holes.to_json("t.jsonl", orient="records", lines=True, double_precision=15),
+    "t.jsonl": as_json,
     "t.xlsx": lambda holes: holes.to_excel("t.xlsx", index=False),
     "t.txt": as_foreign,
 }

@@ -84,15 +84,31 @@ def test_nothing_is_put_in_the_place_of_a_pipe_or_device(table, tmp_path, run, f
 
 def test_what_a_command_reads_is_not_replaced_by_what_it_writes(model, run, fails):
     Path("link.csv").symlink_to("ratings.csv")
+    Path("ratings-2.csv").hardlink_to("ratings.csv")
     for words in (
         ["fit", "ratings.csv", "--rank", "2", "--lam", "1", "-o", "ratings.csv"],
         ["update", "model.lorank", "ratings.csv", "-o", "ratings.csv"],
         ["predict", "model.lorank", "ratings.csv", "-o", "link.csv"],
+        ["recommend", "model.lorank", "--all", "--deny", "ratings.csv", "-o", "ratings-2.csv"],
+        ["fit", "test.csv", "--rank", "2", "--lam", "1", "--validation", "ratings.csv", "-o", "ratings.csv"],
+        ["complete", "ratings-2.csv", "--draws", "2", "-o", "ratings.csv"],
+        ["complete", "wide.csv", "--covariate", "height=ratings.csv", "-o", "ratings.csv"],
+        ["split", "ratings.csv", "--train", "link.csv"],
+        ["split", "ratings.csv", "--test", "ratings-2.csv"],
     ):
         before = Path("ratings.csv").read_bytes()
-        assert "is read by this command" in fails(*words)
+        said = fails(*words)
+        assert "is read by this command" in said or "must be three files" in said
         assert Path("ratings.csv").read_bytes() == before
     assert run("update", "model.lorank", "test.csv", "-o", "model.lorank")[0] == 0  # as without -o
+
+
+def test_a_checkpoint_is_neither_the_model_nor_another_file(model, fails):
+    before = Path("ratings.csv").read_bytes()
+    fit = ["fit", "test.csv", "--rank", "2", "--lam", "1", "-o", "new.lorank", "--checkpoint"]
+    assert "both the model and its checkpoint" in fails(*fit, "./new.lorank")
+    assert fails(*fit, "ratings.csv").endswith("is no checkpoint, or a damaged one; give another name, or remove it.")
+    assert Path("ratings.csv").read_bytes() == before
 
 
 @pytest.mark.filterwarnings("ignore:Diverged")

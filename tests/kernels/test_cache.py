@@ -54,6 +54,27 @@ def test_a_damaged_cache(tmp_path):
     assert run(tmp_path) == "", "what was damaged has been written anew"
 
 
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("NUMBA_NUM_THREADS=0", "unset NUMBA_NUM_THREADS, or set it to 1 or more."),
+        ("NUMBA_NUM_THREADS=-1", "unset NUMBA_NUM_THREADS, or set it to 1 or more."),
+        ("NUMBA_DISABLE_JIT=1", "The kernels run compiled only; unset NUMBA_DISABLE_JIT."),
+    ],
+)
+def test_settings_of_numba_that_cannot_be(tmp_path, setting, sentence):
+    (tmp_path / "t.csv").write_text("a,x,1\nb,y,2\n")
+    name, value = setting.split("=")
+    command = [sys.executable, "-m", "lorank", "fit", "t.csv"]
+    done = subprocess.run(
+        command, env={**os.environ, name: value}, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.endswith(f"{sentence}\n")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_until_a_kernel_is_compiled_or_read(number):
     """LLVM calls back: an interrupt there was printed and lost, and the kernel with it."""

@@ -201,7 +201,7 @@ def test_checkpoints_of_another_fit_or_broken_ones_are_refused(tmp_path, problem
             solve(Alternating(), problem, seed=0, checkpoint=Checkpoint(path, other))
         assert path.read_bytes() == before
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is no checkpoint, or a damaged one"):
         solve(Alternating(), problem, seed=0, checkpoint=Checkpoint(path, this))
     path.write_bytes(before)
     with np.load(path) as file:

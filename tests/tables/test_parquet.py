@@ -133,3 +133,25 @@ def test_times_that_would_become_one_id_are_refused(tmp_path, ids, unit):
     path = put(tmp_path, pa.array(ids, pa.timestamp(unit)), [0, 1], [1.0, 2.0])
     with pytest.raises(InputError, match=r"'row' of .*finer than a microsecond or out of range"):
         list(parquet.batches(path, "row", "col", "value"))
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_long_text_on_every_line_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, dictionary):
+    """A quarter of a megabyte of Parquet, with a text of 1 MB on each of 20,000 lines, took 20 GB."""
+    path, n = tmp_path / "t.parquet", 500
+    table = pa.table({"u": ["x" * 100_000] * n, "i": range(n), "v": np.ones(n)})
+    pq.write_table(table, path, use_dictionary=dictionary, compression="zstd")
+    assert path.stat().st_size < 30_000
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 100 << 20)
+    for what in (lambda: tables.read(path), lambda: read_side_table(path)):
+        with pytest.raises(MemoryError, match="are free; give"):
+            what()
+
+
+def test_long_ids_of_one_length_are_no_copies(tmp_path):
+    """They were numpy's text, of which a model's answers take one for each pair: 3 kB on 20,000 lines were 240 MB."""
+    path, n = tmp_path / "t.parquet", 200
+    pq.write_table(pa.table({"u": ["x" * 3000] * n, "i": range(n), "v": np.ones(n)}), path)
+    observations, _ = tables.read(path)
+    assert observations.row_ids.values.dtype == object
+    assert observations.row_ids.values.tolist() == ["x" * 3000]

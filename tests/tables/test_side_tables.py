@@ -1,5 +1,7 @@
 """Tables about rows or columns."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,7 @@ def test_parquet_keeps_its_types(tmp_path):
         ("id,a\n1,2\n1,3\n", "the id '1' more than once"),
         ("id,a\n", "no lines"),
         ("id,a,a\n1,2,3\n", "2 columns called 'a'"),
-        (f"id,a\n1,{'x' * 200_000}\n", "field larger"),
+        (f"id,a\n1,{'x' * (9 << 20)}\n", "field larger"),
     ],
 )
 def test_what_is_no_such_table(tmp_path, text, sentence):
@@ -84,3 +86,13 @@ def test_a_long_text_does_not_make_all_texts_long(tmp_path):
     assert matrix.shape == (20_001, 6)
     again = encoding.encode(table)
     np.testing.assert_array_equal(again.toarray()[-1], matrix.toarray()[-1])
+
+
+def test_long_cells_are_held_against_the_memory_that_is_free(tmp_path, monkeypatch):
+    """Lines were counted, and not what is in them: 6 MB of csv.gz took 6 GB."""
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"id,title\n" + b"".join(b"%d,%s\n" % (i, b"x" * 100_000) for i in range(1000))))
+    free = iter(range(80, -1, -20))  # MB, one look after the other
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: next(free) << 20)
+    with pytest.raises(MemoryError, match=r"lines of .* and more would take"):
+        read_side_table(path)

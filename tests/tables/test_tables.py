@@ -152,6 +152,38 @@ def test_long_lines_are_sniffed_whole(tmp_path):
     assert found.shape == (2, 1)
 
 
+@pytest.mark.parametrize("at", [0, 1, 30])
+def test_a_megabyte_in_one_cell(tmp_path, at):
+    """Python's csv module gives up at 128 kB: the columns were found by the wrong delimiter, or not at all."""
+    long = "x" * (1 << 20)
+    lines = [f"u{i},a,{i}" for i in range(40)]
+    lines[at] = f"{long},a,1"
+    found = tables.read(put(tmp_path, "long.csv", "\n".join(["user,item,rating", *lines])))[0]
+    assert (long, "a") in entries(found)
+    found = tables.read(put(tmp_path, "wide.csv", f"name,a,b,c\nu,1,2,3\n{long},4,5,6"))[0]
+    assert found.row_ids.values.tolist() == ["u", long]
+    found = tables.read(put(tmp_path, "head.csv", f"{long},b,c,d\n1,2,3,4\n5,6,7,8"))[0]
+    assert found.shape == (2, 4)
+
+
+@pytest.mark.parametrize(("cell", "times"), [("", 30), ("12.5", 15)])
+def test_cells_take_more_memory_than_their_text(tmp_path, cell, times, monkeypatch):
+    """Empty ones 35 bytes for each byte of the file, as measured."""
+    path = put(tmp_path, "t.csv", "".join(",".join([str(i), *[cell] * 99]) + "\n" for i in range(1000)))
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: times * path.stat().st_size)
+    with pytest.raises(MemoryError, match="with its cells would take"):
+        tables.read(path)
+
+
+def test_a_refusal_quotes_no_megabyte(tmp_path):
+    lines = f"name,a,b,c\nu,1,2,{'1' * (1 << 20)}\nv,2,3,4\nw,2,3,4\n"
+    with pytest.raises(InputError, match=r"^Line 2 of .* is not a number; .* say so by --na\.$") as caught:
+        tables.read(put(tmp_path, "value.csv", lines))
+    assert len(str(caught.value)) < 3000
+    with pytest.raises(InputError, match=r"^Line 3 of .* cannot be read \(field larger than"):
+        tables.read(put(tmp_path, "huge.csv", f"u,i,r\na,b,1\n{'x' * (9 << 20)},b,1,1\n"))
+
+
 def test_no_header(tmp_path):
     said = []
     found, columns = tables.read(put(tmp_path, "a.dat", "1::10::5::99\n2::10::3::98\n"), "1", "2", "3", say=said.append)

@@ -252,3 +252,18 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_held(tmp_path, na
     monkeypatch.setattr("lorank.memory.free_memory", lambda: 100_000)
     with pytest.raises(MemoryError, match="are free"):
         read(tmp_path / name, habits=Habits(na=("missing",)))
+
+
+def test_objects_that_have_a_name_each_are_no_table(tmp_path):
+    """60,000 of them, 700 kB, would be 3.6 billion cells."""
+    (tmp_path / "t.jsonl").write_text("".join(f'{{"k{i}": 1}}\n' for i in range(20_000)))
+    with pytest.raises(InputError, match="its 20000 objects have 20000 different names"):
+        read(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize("line", ['{"a":1}', '{"a":[[],[],[],[],[]]}', '{"a":1,"b":2}'])
+def test_short_objects_take_many_times_their_text(tmp_path, line, monkeypatch):
+    (tmp_path / "t.jsonl").write_text(20_000 * f"{line}\n")
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 30 * 20_000 * len(line))
+    with pytest.raises(MemoryError, match="with its cells would take"):
+        read(tmp_path / "t.jsonl")

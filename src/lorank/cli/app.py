@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +36,7 @@ from lorank.cli import (
     update,
     version,
 )
+from lorank.cli.inputs import refuse_what_is_read
 from lorank.cli.terminal import ending_cleanly, say
 from lorank.errors import InputError
 from lorank.files import reading_once
@@ -110,7 +110,9 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
         _speak(**{name: options.pop(name) for name in MESSAGES})
         try:
             with ending_cleanly(), reading_once():
-                _refuse_what_is_read(command.__name__, **options)
+                # Only a model that is updated may take its own place.
+                own = {"output"} | ({"model"} if command.__name__ == "update" else set())
+                refuse_what_is_read([options.get("output")], [options[name] for name in options.keys() - own])
                 command(**options)
         except KeyboardInterrupt:
             say("Interrupted.")
@@ -132,15 +134,6 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
 
     vars(run)["__signature__"] = own.replace(parameters=[*own.parameters.values(), *more])  # what typer reads
     return run
-
-
-def _refuse_what_is_read(command: str, output: Path | None = None, **others: Any) -> None:
-    """Refuse to write over a file that the same command reads; only a model that is updated may take its own place."""
-    for name, given in others.items():
-        if not isinstance(given, Path) or output is None or (command, name) == ("update", "model"):
-            continue
-        if output.exists() and given.exists() and output.samefile(given):
-            raise InputError(f"{output} is read by this command, and would be replaced; give another name to --output.")
 
 
 def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import habits_of
+from lorank.cli.inputs import habits_of, refuse_what_is_read
 from lorank.cli.method_options import SetOption, ThetaOption, method_of, number_or_auto, theta_for
 from lorank.cli.options import (
     CommentOption,
@@ -187,7 +187,7 @@ def _fill_text(
     def spell(number: float) -> str:
         return f"{number:.{digits}g}".replace(".", habits.decimal)
 
-    for full, where in zip(answers, _outputs(output, draws)):
+    for full, where in zip(answers, _outputs(path, output, draws)):
         if where.suffix.lower() in SUFFIXES:
             write(where, dict(zip(full.column_names, full.columns)))
         else:
@@ -208,7 +208,7 @@ def _fill_parquet(
     index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a range is no column
     ids = [name for name in (labels, *index) if isinstance(name, str) and name in table.column_names]
     answers, filled, cells = _impute(table, dict.fromkeys(ids, "id") | kinds, draws, params)
-    for full, where in zip(answers, _outputs(output, draws)):
+    for full, where in zip(answers, _outputs(path, output, draws)):
         write(where, dict(zip(full.column_names, full.columns)))
     return filled, cells
 
@@ -227,11 +227,13 @@ def kinds_of(assignments: list[str] | None) -> dict[str, Any]:
     return kinds
 
 
-def _outputs(output: Path, draws: int | None) -> list[Path]:
-    """Where the filled tables go: filled.csv, or filled-1.csv, filled-2.csv ..."""
+def _outputs(table: Path, output: Path, draws: int | None) -> list[Path]:
+    """Where the filled tables go: filled.csv, or filled-1.csv, filled-2.csv ..., none of which is the table itself."""
     if draws is None:
         return [output]
-    return [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, draws + 1)]
+    made = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, draws + 1)]
+    refuse_what_is_read(made, [table])
+    return made
 
 
 def _impute(table: Any, kinds: dict[str, Any], draws: int | None, params: dict[str, Any]) -> tuple[list[Any], int, int]:

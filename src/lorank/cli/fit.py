@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -165,6 +166,8 @@ def fit(
     # A model in a store leaves its checkpoint here: that is changed in place.
     saved = checkpoint or Path(f"{output if url_of(output) is None else output.name}.checkpoint")
     refuse(saved, "A checkpoint")
+    if os.path.realpath(saved) == os.path.realpath(output):
+        raise InputError(f"{output} cannot be both the model and its checkpoint; give another name to --checkpoint.")
     if resume and not (saved.exists() or any(Path(f"{saved}.{end}").exists() for end in ("path", "sample"))):
         raise InputError(f"There is no {saved} to go on from; leave out --resume to start.")
     from lorank.estimators import MatrixCompletion

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,21 @@ if TYPE_CHECKING:
     from lorank.models import Model
     from lorank.observations import Observations
     from lorank.tables import Habits
+
+
+def refuse_what_is_read(written: Iterable[Path | None], read: Iterable[object]) -> None:
+    """Refuse to write over a file that the same command reads.
+
+    What it reads are paths, and words or lists of them that name files, as in --deny seen.csv or --covariate h=h.nc.
+    """
+    words = [word for given in read for word in (given if isinstance(given, list) else [given])]
+    names = [name for word in words if isinstance(word, (str, Path)) for name in (word, str(word).rpartition("=")[2])]
+    for output in written:
+        for name in names:
+            if output and os.path.exists(output) and os.path.exists(name) and os.path.samefile(output, name):
+                raise InputError(
+                    f"{output} is read by this command, and would be replaced; give another name to --output."
+                )
 
 
 def read_table(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lorank.cli.inputs import habits_of, read_table, times_of
+from lorank.cli.inputs import habits_of, read_table, refuse_what_is_read, times_of
 from lorank.cli.options import (
     ColOption,
     DelimiterOption,
@@ -58,6 +58,7 @@ def split(
 
     if len({path.resolve() for path in (table, train, test)}) < 3:
         raise InputError(f"{table}, {train} and {test} must be three files; name others by --train and --test.")
+    refuse_what_is_read([train, test], [table])
     for path in (train, test):
         check_writable(path)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, time=time)

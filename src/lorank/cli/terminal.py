@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lorank.errors import printable
+from lorank.errors import printable, shortened
 from lorank.progress import CLEAR_LINE
 
 # Whether only answers and errors are printed.
@@ -22,7 +22,7 @@ def say(text: str, always: bool = False) -> None:
     """A sentence beside the answer: on standard error, so that the answer can be piped; `always` for errors."""
     if quiet and not always:
         return
-    text = printable(text)
+    text = printable(shortened(text))
     # On a terminal a progress bar may be on this line.
     print(f"{CLEAR_LINE}{text}" if sys.stderr.isatty() else text, file=sys.stderr)
 

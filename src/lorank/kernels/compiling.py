@@ -8,9 +8,19 @@ import threading
 import zlib
 from contextlib import suppress
 
-import numba
-from numba.core import event
+from lorank.errors import InputError, one_line
+
+try:
+    import numba
+except ValueError as error:
+    raise InputError(
+        f"numba cannot be loaded ({one_line(error)}); unset NUMBA_NUM_THREADS, or set it to 1 or more."
+    ) from None
+from numba.core import config, event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+if config.DISABLE_JIT:  # vector instructions, which the kernels use, are no Python
+    raise InputError("The kernels run compiled only; unset NUMBA_DISABLE_JIT.")
 
 # Sums may be reordered and fused, but NaN and infinity keep their meaning: a diverged fit must be seen.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp", "afn"}

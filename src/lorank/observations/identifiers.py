@@ -14,6 +14,8 @@ from lorank.observations.checks import refuse_mask
 
 # Numpy's text may take so many times the room of the texts themselves.
 WASTE = 64
+# Characters beyond which a text is an object in any case: who takes one of them for each entry copies it each time.
+LONG = 1000
 # Names that are looked up at a time.
 BLOCK = 1 << 16
 # How a missing id among objects calls itself, but for capitals: of floats and decimals, of dates, and of pandas.
@@ -137,7 +139,8 @@ def text_array(texts: Sequence[str]) -> npt.NDArray[Any]:
     would be one id.
     """
     longest, total = max(map(len, texts), default=0), sum(map(len, texts))
-    if 4 * longest * len(texts) > WASTE * (total + 16 * len(texts)) or any(text.endswith("\0") for text in texts):
+    wasteful = longest > LONG or 4 * longest * len(texts) > WASTE * (total + 16 * len(texts))
+    if wasteful or any(text.endswith("\0") for text in texts):
         array = np.empty(len(texts), object)
         array[:] = texts
         return array

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -134,6 +135,8 @@ class Checkpoint:
         """What the file holds, if there is one and it is of this fit."""
         if not Path(self.path).exists():
             return {}, {}
+        if not zipfile.is_zipfile(self.path):
+            raise InputError(f"{self.path} is no checkpoint, or a damaged one; give another name, or remove it.")
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

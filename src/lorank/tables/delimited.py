@@ -8,7 +8,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,9 @@ from lorank.memory import check_memory
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 BLOCK = 1 << 23
 SAMPLE = 1 << 16
+# Characters of a field at most: Arrow reads it within a block. The limit of the csv module, 131,072, is one of the
+# whole process, and is only raised.
+csv.field_size_limit(max(BLOCK, csv.field_size_limit()))
 # Lines that the sample should have, and bytes that it may take for them.
 LINES, LONGEST = 10, 1 << 24
 _CANDIDATES = ("::", "\t", ";", "|", ",", " ")
@@ -244,11 +247,11 @@ def sniff_text(text: str, path: Path, names: Sequence[str | None] = (), without:
     wanted = {name for name in names if name is not None}
 
     def merit(candidate: str) -> tuple[bool, bool, int]:
+        even, width = _width(text, candidate)
         try:
-            even, width = _width(text, candidate)
             has_names = bool(wanted) and wanted <= set(_first(text, candidate)[0])
         except csv.Error:  # under a delimiter that it does not have, a long line is one field, which is too long
-            return False, False, 0
+            has_names = False
         return has_names, even and width > 1, width
 
     return max((candidate for candidate in _CANDIDATES if candidate != without), key=merit)
@@ -265,8 +268,12 @@ def _first(text: str, delimiter: str) -> tuple[list[str], int]:
 def _width(text: str, delimiter: str) -> tuple[bool, int]:
     """Columns that this delimiter makes of most of the first lines, 1 if there is no such number; and if of all."""
     lines = csv.reader(io.StringIO(text.replace(delimiter, _STAND_IN), newline=""), delimiter=_STAND_IN)
-    widths = Counter(len(fields) for fields in islice(lines, 20) if fields)
-    width, times = widths.most_common(1)[0]
+    widths: Counter[int] = Counter()
+    with suppress(csv.Error):  # a field that is too long: the lines before it tell
+        for fields in islice(lines, 20):
+            if fields:
+                widths[len(fields)] += 1
+    width, times = next(iter(widths.most_common(1)), (0, 0))
     return len(widths) == 1, width if 2 * times > widths.total() else 1
 
 

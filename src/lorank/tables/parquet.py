@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from lorank.types import Array
 SUFFIXES = (".parquet", ".pq")
 # Lines that are held at a time where nothing else is said.
 BATCH = 1 << 20
+# Times the length of its texts that a column takes while it is made into ids: an estimate on the safe side.
+TIMES = 3
 WHAT = "Parquet"
 
 
@@ -48,24 +50,52 @@ def _files_in_store(url: str) -> list[str]:
     return found
 
 
-def open_parquet(path: str | Path) -> Any:
-    """An open Parquet file, whose pages are checked against their checksums where they have them."""
+def open_parquet(path: str | Path, packed: Sequence[str] = ()) -> Any:
+    """An open Parquet file, whose pages are checked against their checksums where they have them.
+
+    Texts of the columns `packed` are read as dictionaries: a small file may hold a long one a million times.
+    """
     try:
         from pyarrow import parquet
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'lorank[tables]'.") from None
     with reading(path, WHAT):
         if (url := url_of(path)) is not None:
-            return parquet.ParquetFile(remote.open_file(url), page_checksum_verification=True, pre_buffer=True)
-        return parquet.ParquetFile(on_disk(Path(path)), page_checksum_verification=True)
+            file, more = remote.open_file(url), {"pre_buffer": True}
+        else:
+            file, more = on_disk(Path(path)), {}
+        return parquet.ParquetFile(file, page_checksum_verification=True, read_dictionary=list(packed), **more)
+
+
+def _packed(path: str | Path, names: Iterable[str]) -> Any:
+    """The same file with its texts in these columns as dictionaries."""
+    import pyarrow as pa
+
+    schema = open_parquet(path).schema_arrow
+    return open_parquet(path, [name for name in names if not pa.types.is_nested(schema.field(name).type)])
+
+
+def _text_size(column: Any) -> int:
+    """Bytes that the texts of a column would take, each as often as it is there; of other columns 0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type) or pa.types.is_primitive(column.type.value_type):
+        return 0
+    return pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0
 
 
 def read_whole(path: str | Path) -> Any:
     """All of a file as an Arrow table, if it fits into memory: a small file may be packed repetition."""
     file = open_parquet(path)
-    cells = file.metadata.num_rows * len(file.schema_arrow.names)
-    check_memory(24 * cells, f"The table of {path}", "give a smaller one")
+    names = file.schema_arrow.names
+    refuse_twice(names, names, path)
+    needed = 24 * file.metadata.num_rows * len(names)
+    check_memory(needed, f"The table of {path}", "give a smaller one")
     with reading(path, WHAT):
+        for batch in _packed(path, names).iter_batches(BATCH):
+            needed += TIMES * sum(map(_text_size, batch.columns))
+            check_memory(needed, f"The table of {path}", "give a smaller one")
         return file.read()
 
 
@@ -93,7 +123,7 @@ def batches(
         position_of(name, file.schema_arrow.names, path)
     line = 0
     with reading(path, WHAT):
-        for batch in file.iter_batches(size, columns=names):
+        for batch in _packed(path, (row, col)).iter_batches(size, columns=names):
             rows, cols = (_ids(batch.column(name), name, path, line) for name in (row, col))
             values = np.full(batch.num_rows, np.nan) if value is None else _values(batch.column(value), value, path)
             weights = None if weight is None else _values(batch.column(weight), weight, path)
@@ -117,7 +147,10 @@ def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
         raise InputError(f"Line {where + 1} of {path} has no id in column {name!r}; give one or drop the line.")
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _ids(column.dictionary_decode(), name, path, line)
+        what = f"The ids of {len(column)} lines in column {name!r} of {path}"
+        check_memory(TIMES * _text_size(column), what, "give shorter ones")
+        texts = column.dictionary.cast(pa.large_string()) if pa.types.is_string(kind.value_type) else column.dictionary
+        return _ids(pa.DictionaryArray.from_arrays(column.indices, texts).dictionary_decode(), name, path, line)
     if pa.types.is_integer(kind):
         if pa.types.is_uint64(kind) and (pc.max(column).as_py() or 0) > np.iinfo(np.int64).max:
             return column.cast(pa.large_string())
@@ -152,7 +185,7 @@ def encoded(ids: Any) -> tuple[list[Any], Array]:
     import pyarrow as pa
 
     if not (pa.types.is_integer(ids.type) or pa.types.is_timestamp(ids.type)):
-        ids = ids.cast(pa.string())
+        ids = ids.cast(pa.large_string())
     dictionary = ids.dictionary_encode()
     return dictionary.dictionary.to_pylist(), dictionary.indices.to_numpy()
 

@@ -19,8 +19,8 @@ from lorank.tables.names import as_model_spells, position_of, refuse_twice, spel
 from lorank.tables.parquet import SUFFIXES, read_whole
 from lorank.types import Array
 
-# Lines that are read before it is looked whether there is room for as many more, and bytes that a cell takes, about.
-BLOCK, PER_CELL = 1 << 16, 200
+# Bytes that are read before it is looked whether there is room for as many more, and what a cell takes beside its text.
+BLOCK, PER_CELL = 1 << 24, 200
 
 
 def read_side_table(
@@ -97,10 +97,13 @@ def read_columns(path: Path, delimiter: str | None = None, header: bool | None =
         else:
             file = sniff(path, delimiter, header)
             lines: list[list[str]] = []
+            taken = checked = 0
             for line in file.records():
-                if len(lines) % BLOCK == 0:
-                    check_memory(PER_CELL * BLOCK * len(line), f"{len(lines)} lines of {path}", "give a smaller table")
                 lines.append(line)
+                taken += sum(PER_CELL + len(cell) for cell in line)
+                if taken > checked:
+                    checked = taken + BLOCK
+                    check_memory(BLOCK, f"{len(lines)} lines of {path} and more", "give a smaller table")
             names, columns = file.columns, [text_array(list(part)) for part in zip(*lines)]
         if not columns or not len(columns[0]):
             raise InputError(f"{path} has a header and no lines.")

@@ -29,7 +29,10 @@ EXCEL = (".xlsx", ".xlsm")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 # Times the size of a text that it takes in memory until it is written again: an estimate on the safe side.
 TIMES = 20
-# Cells for each byte of an Excel file, at most: one cell in the last corner of a sheet makes 17 billion empty ones.
+# Bytes that an object or list of JSON takes in memory, and one of its fields, besides the text.
+OBJECT, FIELD = 300, 100
+# Cells for each byte of a file, at most: one cell in the last corner of a sheet of Excel makes 17 billion empty ones,
+# and so do 100,000 objects of JSON that each have a name of their own.
 MOST_CELLS = 100
 # Times the unpacked size of a part of an Excel file that it takes in memory: sheets and their texts are read in pieces,
 # what is in these folders is read at once.
@@ -172,7 +175,10 @@ def _check_parts(path: Path) -> None:
 def _json(path: Path) -> Iterable[Sequence[Any]]:
     """A header and rows from an object on each line, or from one list of objects."""
     with open_input(path) as file, reading(path, "JSON lines"):
-        text = read_all(file, path, TIMES, "write it as csv").decode("utf-8-sig")
+        text = read_all(file, path, 2, "write it as csv").decode("utf-8-sig")
+    needed = OBJECT * (text.count("{") + text.count("[")) + FIELD * text.count(":") + 2 * len(text)
+    check_memory(needed, f"{path} with its cells", "write it as csv")
+    size = len(text)
     records: list[Any] = []
     try:
         if text.lstrip().startswith("["):
@@ -184,7 +190,11 @@ def _json(path: Path) -> Iterable[Sequence[Any]]:
     if not records or not all(isinstance(record, dict) for record in records):
         raise InputError(f"{path} is no table: a table in JSON has one object on each line.")
     names = list(dict.fromkeys(name for record in records for name in record))
-    nested = next((n for r in records for n in names if isinstance(r.get(n), (dict, list))), None)
+    nested = next((n for r in records for n, held in r.items() if isinstance(held, (dict, list))), None)
     if nested is not None:
         raise InputError(f"{path} is no table: its {nested!r} holds more than one value.")
-    return [names, *(["" if r.get(name) is None else r[name] for name in names] for r in records)]
+    if (1 + len(names)) * len(records) > MOST_CELLS * max(size, 1 << 14):
+        raise InputError(f"{path} is no table: its {len(records)} objects have {len(names)} different names.")
+    yield names
+    for r in records:
+        yield ["" if r.get(name) is None else r[name] for name in names]

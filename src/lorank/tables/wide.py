@@ -13,6 +13,7 @@ import numpy as np
 
 from lorank.errors import InputError
 from lorank.files import open_input
+from lorank.memory import check_memory
 from lorank.observations.identifiers import text_array
 from lorank.tables.delimited import MISSING, DelimitedFile, read_all, sniff
 from lorank.tables.names import position_of, spelled
@@ -21,8 +22,9 @@ from lorank.types import Array
 _MISSING = frozenset(text.encode() for text in MISSING)
 # A number of so many characters is parsed alone.
 LONGEST = 40
-# Times the size of a file that its cells take in memory, as measured.
-CELLS = 12
+# Bytes that a cell takes in memory, and one of several characters besides: a file is seldom more than its cells.
+CELL, TEXT = 36, 50
+ADVICE = "give it as a long table, or a smaller one"
 _BOM = b"\xef\xbb\xbf"
 # A whole number that 64 bits hold.
 _WHOLE = re.compile(rb"[+-]?\d{1,18}")
@@ -74,7 +76,10 @@ class WideTable:
     ) -> WideTable:
         file = sniff(path, delimiter, header)
         with open_input(path) as stream:
-            data = read_all(stream, path, CELLS, "give it as a long table, or a smaller one")
+            data = read_all(stream, path, 2, ADVICE)
+        cells = data.count(file.delimiter.encode()) + data.count(b"\n")
+        needed = CELL * cells + TEXT * min(cells, (len(data) - cells) // 2)
+        check_memory(needed, f"{path} with its cells", ADVICE)
         return cls(file, _records(data, file.delimiter.encode()), labels)
 
     @cached_property
