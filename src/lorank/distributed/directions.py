@@ -22,6 +22,7 @@ from lorank.distributed.kept_draws import gram_of
 from lorank.distributed.owner import Owner
 from lorank.distributed.parts import COLS, ROWS
 from lorank.errors import InputError
+from lorank.linalg.blas import one_blas_thread
 from lorank.side_information.encoding import COUNTS, Column, Encoding, table_of_counts
 from lorank.side_information.features import DIRECTIONS, OVERSAMPLING, PASSES, Directions, near_triangle
 from lorank.types import Array
@@ -68,7 +69,8 @@ def who_rated_what(engine: Engine, shape: tuple[int, int]) -> tuple[ShardDirecti
         raise InputError(
             f"Who rated what has no room for {shape[0]} x {shape[1]} rows and columns; fit with features=None."
         )
-    rows, cols = (_leading(engine, side, shape, r) for side in (ROWS, COLS))
+    with one_blas_thread():  # as workers have it: sums of several threads would have other bits
+        rows, cols = (_leading(engine, side, shape, r) for side in (ROWS, COLS))
     return rows, cols
 
 
