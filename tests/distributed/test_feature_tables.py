@@ -56,11 +56,12 @@ def files(world, tmp_path):
 
 @pytest.fixture(scope="module")
 def featured():
-    """A matrix without ids, features of all rows but a few, which are at the mean, and of all columns."""
+    """A matrix without ids, features of all rows but two, which are at the mean, and of all columns; ten rows have no
+    entry."""
     rng = np.random.default_rng(1)
     F, G = rng.standard_normal((90, 5)), rng.standard_normal((70, 3))
     X = (F[:, :2] + 0.5 * rng.standard_normal((90, 2))) @ rng.standard_normal((2, 70)) + 1
-    rows, cols = np.nonzero(rng.random(X.shape) < 0.2)
+    rows, cols = np.nonzero((rng.random(X.shape) < 0.2) & (np.arange(90) % 9 > 0)[:, None])
     known = np.setdiff1d(np.arange(90), [3, 50])
     seen = Observations.from_coo(rows, cols, X[rows, cols], X.shape)
     return seen, SideFeatures(Features(F[known]), known, 90), SideFeatures(Features(G), np.arange(70), 70)
@@ -96,6 +97,29 @@ def test_point_estimates_have_the_arithmetic_of_memory(featured, rank, biased, m
     with pytest.warns(ConvergenceWarning):
         other = solve(Alternating(), without, stopping=Stopping(1e-12, 15), seed=3)
     assert abs(other.objective / expected.objective - 1) > 0.01
+
+
+@pytest.mark.parametrize(("rank", "improved"), [(3, False), (34, True)])
+def test_half_steps_with_a_pull_are_those_of_memory(featured, rank, improved):
+    seen, rows, cols = featured
+    ridges, plain = None if improved else (2.0, 3.0), problem_of(seen, rank, None)
+    known = rows.directions(plain.engine, "rows"), cols.directions(plain.engine, "cols")
+    about = {"engine": plain.engine, "known": known, "feature_ridge": 0.7}
+    far = FeaturedFolderProblem(plain.observations, None, rank, ridges, **about)
+    sides = [spread(side).with_ridge(0.7) for side in (rows, cols)]
+    near = Problem(seen, None, rank, ridges, row_side=sides[0], col_side=sides[1])
+    rng = np.random.default_rng(0)
+    ridge, pull = (np.cov(rng.standard_normal((rank, 3 * rank))) for _ in range(2))
+    for transposed in (False, True):
+        solved = []
+        for problem in (far, near):
+            factors = problem.random_start(4)
+            factors = factors.transposed() if transposed else factors
+            step = problem.improved_regressions if improved else problem.ridge_regressions
+            solved.append(step(factors, ridge, pull, transposed=transposed))
+        (left, loss), (expected, expected_loss) = solved
+        np.testing.assert_allclose(gathered(far.engine, left), expected, atol=1e-5)
+        assert loss == pytest.approx(expected_loss, rel=1e-6)
 
 
 def test_with_a_known_noise_it_is_the_chain_of_memory(featured):
