@@ -9,10 +9,10 @@ from test_folder_sampler import NAMES, assert_same_draws, problem_of
 
 import lorank
 from lorank import InputError, MatrixCompletion, Observations, registry
-from lorank.distributed import fit, parts
+from lorank.distributed import directions, fit, parts
 from lorank.distributed.directions import who_rated_what
 from lorank.distributed.feature_tables import SideFeatures, Tables
-from lorank.distributed.featured import FeaturedFolderProblem
+from lorank.distributed.featured import FeaturedFolderProblem, FolderData
 from lorank.distributed.kept_draws import gathered
 from lorank.distributed.sampling import ShardBPMF
 from lorank.problems import Problem
@@ -156,8 +156,42 @@ def test_beside_who_rated_what_directions_are_those_of_memory(featured):
         assert own.mean_square == pytest.approx(exact.mean_square, rel=0.02)
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_new_lines_have_coordinates_by_what_they_rated(featured, side, monkeypatch):
+    seen, rows, _ = featured
+    plain = problem_of(seen, 2, None)
+    data = FolderData(plain, (rows, None))
+    known = data.known("implicit")
+    found = data.maps(replace(plain, known=known), None)[side]
+    implicit = Features.implicit(seen, counts=True)[side]
+    F = (spread(rows).beside(implicit) if side == 0 else implicit).matrix.toarray()
+    U = gathered(plain.engine, known[side].U)[:, : known[side].squares.size]
+    np.testing.assert_allclose(found.lift, F.T @ U / known[side].squares, atol=1e-4, rtol=1e-3)
+    assert [one.kind for one in found.encodings] == ["implicit", "counts"]
+    monkeypatch.setattr(directions, "LIFT", 1000)
+    assert data.maps(replace(plain, known=known), None)[side] is None
+
+
+def test_both_kinds_together_fold_in_as_in_memory(world, files, tmp_path):
+    names, users, X, seen = world
+    params = {**DRAWN, "max_iter": 200, "features": "implicit"}
+    model = fit(files, **NAMES, **params, row_side=users, backend="out-of-core", output=tmp_path / "model")
+    near = MatrixCompletion(**params, row_side=users, random_state=0).fit(seen).model_
+    saved, later = lorank.load(tmp_path / "model"), users.loc[names[M - NEW :]].set_axis(list("abcde"))
+    chosen = np.random.default_rng(0).random((NEW, N)) < 0.1
+    rows, cols = np.nonzero(chosen)
+    few = Observations.from_ids(np.array(list("abcde"))[rows], cols, X[M - NEW + rows, cols])
+    assert saved.features[0].explicit == model.features[0].explicit != ()
+    here, there = (
+        one.fold_in(few, features=later).predict(np.repeat(list("abcde"), N), np.tile(np.arange(N), NEW))
+        for one in (saved, near)
+    )
+    assert np.sqrt(np.mean((here - there) ** 2)) < 0.15 * there.std()
+    assert np.sqrt(np.mean((here - X[M - NEW :].ravel()) ** 2)) < 0.3 * X[M - NEW :].std()
+
+
 POINT = {"method": "factored-nuclear", "rank": 3, "lam": 1.0, "tol": 1e-9}
-DRAWN = {"method": "bpmf", "rank": 4, "biases": True, "max_iter": 30}
+DRAWN = {"method": "bpmf", "rank": 4, "biases": True, "max_iter": 24}
 
 
 def test_a_fit_of_a_folder_is_that_of_memory(world, files, tmp_path):
@@ -205,13 +239,14 @@ def test_draws_of_a_folder_say_what_those_of_memory_say(world, files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "params", [POINT, DRAWN, {**DRAWN, "features": "implicit"}], ids=["point", "drawn", "with who rated what"]
+    ("params", "workers"),
+    [(POINT, 3), (DRAWN, 2), pytest.param({**DRAWN, "features": "implicit"}, 2, marks=pytest.mark.slow)],
+    ids=["point", "drawn", "with who rated what"],
 )
-def test_the_same_bits_on_ray_and_after_a_cut(world, files, tmp_path, session, params):
+def test_the_same_bits_on_ray_and_after_a_cut(world, files, tmp_path, session, params, workers):
     given = {**NAMES, **params, "row_side": world[1], "validation": 0.1}
     alone = fit(files, **given, backend="out-of-core")
-    for workers in (2, 3):
-        assert_same(fit(files, **given, workers=workers), alone)
+    assert_same(fit(files, **given, workers=workers), alone)
     local = {**given, "backend": "out-of-core", "checkpoint": tmp_path / "c"}
     fit(files, **local, callbacks=[lambda progress: progress.iteration == 7])
     with pytest.raises(InputError, match="belongs to another fit"):

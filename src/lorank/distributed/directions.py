@@ -19,7 +19,7 @@ import scipy.linalg
 from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.kept_draws import gram_of
+from lorank.distributed.kept_draws import gathered, gram_of
 from lorank.distributed.owner import Owner
 from lorank.distributed.parts import COLS, ROWS
 from lorank.errors import InputError
@@ -31,6 +31,8 @@ from lorank.types import Array
 Tables = tuple["ShardDirections | None", "ShardDirections | None"]
 # Bytes that the directions of both sides may take over all workers, and the fewest that are of use.
 BUDGET, FEWEST = 1 << 30, 32
+# Bytes of what a model keeps at most, for each side, to fold in lines by who rated what.
+LIFT = 1 << 25
 # What random numbers of the first subspace are named by, beside the part.
 STREAM = 17
 
@@ -43,6 +45,8 @@ class ShardDirections(Directions):
 
     sums: Array = field(default_factory=lambda: np.zeros(0))
     known: int = 0
+    # How numbers of entries are features, where who rated what is one.
+    numbers: Encoding | None = None
 
     @property
     def ones(self) -> Array:
@@ -131,7 +135,24 @@ def _leading(
     U = engine.factor(side, own, width, np.float32, width)
     turn = (rotation[:, :count] / np.sqrt(squares[:count])).astype(np.float32)
     known, *sums = engine.run(side, lay_out, U, Y, turn, table is not None)
-    return ShardDirections(U, squares[:count], sums=np.array(sums), known=int(known))  # type: ignore[arg-type]
+    found: Any = U
+    return ShardDirections(found, squares[:count], sums=np.array(sums), known=int(known), numbers=beside.numbers)
+
+
+def lift_of(engine: Engine, side: str, shape: tuple[int, int], found: ShardDirections) -> Array | None:
+    """[D^(-1/2) A, G]^T U / S^2 (others + 2, r), by which coordinates of new lines follow from what they have; None if
+    it is larger than LIFT."""
+    other, others, r, U = COLS, shape[1], found.squares.size, found.U
+    if side == COLS:
+        other, others = ROWS, shape[0]
+    if found.numbers is None or 4 * r * others > LIFT:
+        return None
+    scaled = engine.new(U, None)  # type: ignore[arg-type]
+    engine.run(side, by_root, scaled, U)
+    G = engine.run(side, sum_beside, scaled, Beside(found.numbers)).reshape(found.numbers.width, -1)
+    made = engine.factor(other, others, scaled.k, np.float32, scaled.width)
+    engine.run(other, multiply, made, scaled, 0.0, other=scaled)
+    return np.asarray(np.vstack([gathered(engine, made)[:, :r], G[:, :r]]) / found.squares, np.float32)
 
 
 def _width(r: int) -> int:
@@ -210,6 +231,14 @@ def sum_beside(owner: Owner, side: str, Z: FactorShards, beside: Beside) -> Iter
         counts = np.diff(part.lines().pointers)
         by = np.sqrt(np.maximum(counts, 1))[:, None] * owner.shard(Z, number)
         yield number, (beside.of(owner, number, counts).T @ by).ravel()
+
+
+def by_root(owner: Owner, side: str, new: FactorShards, U: FactorShards) -> Iterator[tuple[int, Array]]:
+    """D^(-1/2) U."""
+    for number, part in owner.sides[side].items():
+        counts = np.maximum(np.diff(part.lines().pointers), 1)
+        owner.keep(new, number, (owner.shard(U, number) / np.sqrt(counts)[:, None]).astype(np.float32))
+        yield number, np.zeros(1)
 
 
 def lay_out(

@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from lorank.distributed.directions import ShardDirections, who_rated_what
+from lorank.distributed.directions import ShardDirections, lift_of, who_rated_what
 from lorank.distributed.drag import Drag
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.feature_tables import SideFeatures
 from lorank.distributed.parts import COLS, ROWS
-from lorank.distributed.problem import FolderProblem, Known
+from lorank.distributed.problem import SIDES, FolderProblem, Known
+from lorank.distributed.sampling import lines_at
 from lorank.linalg import Factors
+from lorank.side_information.encoding import IMPLICIT, Encoding
 from lorank.side_information.features import RIDGE
 from lorank.side_information.new_lines import FeatureMap
 from lorank.solvers import Result
@@ -60,10 +62,13 @@ class FolderData:
         return self.with_who_rated_what if features else self.of_tables
 
     def maps(self, problem: FolderProblem, result: Result) -> Maps:
-        """What a fitted model keeps of the tables, by which lines are folded in."""
+        """What a fitted model keeps of features, by which lines are folded in."""
         found: list[FeatureMap | None] = []
         for table, transposed in zip(self.tables, (False, True)):
-            if table is None or problem.known[transposed] is not self.of_tables[transposed]:
+            known = problem.known[transposed]
+            if known is not None and known.numbers is not None:
+                found.append(self._map_with_who_rated_what(table, known, transposed))
+            elif table is None:
                 found.append(None)
             elif isinstance(problem, FeaturedFolderProblem):
                 factors = result.factors.transposed() if transposed else result.factors
@@ -73,6 +78,21 @@ class FolderData:
             else:
                 found.append(FeatureMap.of_posterior(table.features))
         return found[0], found[1]
+
+    def _map_with_who_rated_what(
+        self, table: SideFeatures | None, known: ShardDirections, transposed: bool
+    ) -> FeatureMap | None:
+        """The same with what new lines have rated; None if that is too large."""
+        engine, shape = self.plain.engine, self.plain.observations.shape
+        lift = lift_of(engine, SIDES[transposed], shape, known)
+        if lift is None or known.numbers is None:
+            return None
+        encodings = Encoding(IMPLICIT, shape[not transposed]), known.numbers
+        if table is None:
+            return FeatureMap(encodings, lift)
+        U = lines_at(known.U, table.positions)[:, : known.squares.size]
+        own = np.asarray(table.features.matrix.T @ U / known.squares, np.float32)
+        return FeatureMap((*table.features.encodings, *encodings), np.vstack([own, lift]))
 
 
 @dataclass(frozen=True)

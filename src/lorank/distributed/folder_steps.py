@@ -275,7 +275,7 @@ class FolderFit:
     def _model(self, prepared: Prepared, data: FolderData, begin: _Begin, chosen: _Chosen, result: Result) -> Model:
         """The model of a fit, in its place."""
         lam, plain = {"lam": chosen.setting.lam} if self.weights else {}, data.plain
-        if any(self.tables):
+        if any(self.tables) or begin.asked.features:
             result = replace(result, features=data.maps(self._fitting(data, begin).problem(chosen.setting), result))
         model = Model(
             result=result,
