@@ -155,7 +155,7 @@ def test_what_is_refused(run):
         ["--workers", "2"],
         ["--duplicates", "mean"],
         ["--validation", "file.csv"],
-        ["--row-features", "users.csv"],
+        ["--titles", "films.csv"],
         ["--loss", "huber"],
         ["--goal", "ranking"],
     ):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,25 @@ def test_users_that_only_features_know_are_predicted(tables, run, method):
     assert facts["unknown"] == 0
     assert facts["rmse"] < 0.25 * tables.std()
     assert run("predict", "model.lorank", "test.csv", "--unseen", "error")[0] == 0
+
+
+@pytest.mark.parametrize("method", [FIT, ["--method", "bpmf", "--rank", "2", "--biases", "yes"]])
+def test_of_a_folder_too(tables, run, fails, method):
+    pacsv, pq = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+    Path("data").mkdir()
+    pq.write_table(pacsv.read_csv("ratings.csv"), "data/0.parquet")
+    words = ["fit", "data", "--out-of-core", "-o", "model", *method, "--row-features", "users.csv"]
+    code, out, err = run(*words, "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"] == 65
+    facts = json.loads(run("evaluate", "model", "test.csv", "--json")[1])
+    assert facts["unknown"] == 0
+    assert facts["rmse"] < 0.25 * tables.std()
+    # Ids that the folder has as text are text in the table, though they look like numbers.
+    write("others.csv", ["user", "age"], [["7", 1], ["8", 2]])
+    assert "No id of the data is among those of the features, which begin with '7'" in fails(
+        *words[:-1], "others.csv", "--overwrite"
+    )
 
 
 def test_features_are_compared(tables, run):

@@ -231,10 +231,12 @@ def test_the_sample_is_of_whole_lines_and_no_larger_than_asked(data, tmp_path):
     for observed in (seen, seen.transposed()):
         named = sides if observed is seen else {"rows": sides["cols"], "cols": sides["rows"]}
         engine = LocalEngine(named, 1)
-        found = row_sample(engine, observed.shape, observed.nnz, 900, 5)
+        found, rows, cols = row_sample(engine, observed.shape, observed.nnz, 900, 5)
         assert 500 < found.nnz <= 900
-        whole = row_sample(engine, observed.shape, observed.nnz, observed.nnz, 5)
+        whole, *_ = row_sample(engine, observed.shape, observed.nnz, observed.nnz, 5)
         np.testing.assert_array_equal(whole.values, observed.values)
+        there = observed.to_sparse()[rows[found.rows], cols[found.cols]]
+        np.testing.assert_array_equal(np.asarray(there).ravel(), found.values)
         # Every line is one of the data, with all of its entries.
         own = found if observed is seen else found.transposed()
         known = {tuple(line) for line in np.split(seen.values, seen.by_row.pointers[1:-1])}

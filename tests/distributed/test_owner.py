@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lorank import Observations, kernels, registry
 from lorank.distributed import parts
 from lorank.distributed.cluster import KEPT, PAIRS
+from lorank.distributed.drag import Drag
 from lorank.distributed.engines import Engine, LocalEngine, check_values, largest_value
 from lorank.distributed.factor_shards import FactorShards, shard_file
 from lorank.distributed.owner import Owner, gather, joined, total
@@ -237,7 +238,7 @@ def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path)
     for side in (ROWS, COLS):
         first.sums(side, "start", new[side, "start"], states, 1.0)
     solved, other = new[ROWS, "solved"], new[COLS, "start"]
-    first.sums(ROWS, "solve", solved, None, other, True, 0.5, np.eye(4), None)
+    first.sums(ROWS, "solve", solved, other, True, 0.5, np.eye(4), Drag())
     centred = replace(solved, name="centred", recipe=("shifted", solved, 0.25))
     moved = replace(solved, name="moved", recipe=("moved", centred, new[ROWS, "start"], 0.5))
     turned = replace(solved, name="turned", recipe=("turned", moved, np.diag([1.0, 2.0, 3.0])))

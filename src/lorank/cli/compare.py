@@ -96,7 +96,7 @@ def compare(
     habits = habits_of(encoding, decimal, na, comment)
     observations, columns = read_table(table, row, col, value, delimiter, header, duplicates, habits, sheet, time=time)
     times = times_of(table, columns, time, delimiter, header, habits, sheet)
-    sides = sides_of(observations, columns, row_features, col_features)
+    sides = sides_of((observations.row_ids, observations.col_ids), columns, row_features, col_features)
     if goal == "auto" and ((columns is not None and len(columns) == 2) or is_constant(observations)):
         say("There are no values, or all are the same, so that lists are compared: --goal ranking.")
         goal = "ranking"

@@ -182,9 +182,7 @@ def fit(
         runs.check_output(output, overwrite)
         if duplicates != Duplicates.error:
             raise typer.BadParameter("a folder must have one value for each pair.", param_hint="--duplicates")
-        if any(side is not None for side in (row_features, col_features, titles)):
-            raise typer.BadParameter("tables of features and titles do not go with a folder; read it as one table.")
-        beyond = {"--time": time, "--goal": goal == "ranking"}
+        beyond = {"--time": time, "--titles": titles, "--goal": goal == "ranking"}
         beyond["--loss"] = loss not in ("auto", "squared")
         for option in (option for option, given in beyond.items() if given):
             raise typer.BadParameter("does not go with a folder yet; read it as one table.", param_hint=option)
@@ -192,6 +190,7 @@ def fit(
             table,
             output,
             (row, col, value, weight),
+            (row_features, col_features),
             model,
             None if validation is None else share_of(validation),
             runs.options(threads),
@@ -211,7 +210,7 @@ def fit(
     times = times_of(table, columns, time, delimiter, header, habits, sheet)
     if goal == "auto" and columns is not None and len(columns) == 2:
         model.set_params(goal="ranking")
-    model.set_params(**sides_of(observations, columns, row_features, col_features))
+    model.set_params(**sides_of((observations.row_ids, observations.col_ids), columns, row_features, col_features))
     resumed = saved if saved.exists() else None
     held_out = read_validation(validation, columns, delimiter, header, duplicates, habits)
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
@@ -286,6 +285,7 @@ def _fit_folder(
     table: Path,
     output: Path,
     columns: tuple[str | None, str | None, str | None, str | None],
+    features: tuple[Path | None, Path | None],
     wanted: MatrixCompletion,
     validation: float | None,
     backend: dict[str, Any],
@@ -307,6 +307,8 @@ def _fit_folder(
     names = tables.choose_columns(present, *columns[:3], Path(files[0]), say)
     if names is None or names[2] is None:
         raise InputError(f"Say which columns of {files[0]} are --row, --col and --value: {', '.join(present)}.")
+    ids = parquet.first_ids(files, *names[:2]) if any(features) else (None, None)
+    sides = sides_of(ids, names[:2], *features)
     states = distributed.files_of(checkpoint)
     resumed = checkpoint if any(path.exists() for path in states) else None
     model = None
@@ -317,6 +319,7 @@ def _fit_folder(
                 table,
                 **dict(zip(("row", "col", "value"), names)),
                 weight=columns[3],
+                **sides,
                 **_for_folder(wanted.get_params()),
                 **backend,
                 validation=validation,

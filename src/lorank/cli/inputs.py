@@ -14,8 +14,11 @@ from lorank.errors import InputError
 from lorank.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lorank.models import Model
     from lorank.observations import Observations
+    from lorank.observations.identifiers import Identifiers
     from lorank.tables import Habits
 
 
@@ -139,17 +142,22 @@ def bytes_of(path: Path) -> int | None:
 
 
 def sides_of(
-    observations: Observations, columns: tuple[str, ...] | None, row_features: Path | None, col_features: Path | None
+    ids: Sequence[Identifiers | None],
+    columns: Sequence[str] | None,
+    row_features: Path | None,
+    col_features: Path | None,
 ) -> dict[str, Any]:
-    """Features of rows and columns as arguments of an estimator, from tables that are named; else nothing."""
+    """Features of rows and columns as arguments of an estimator, from tables that are named; else nothing.
+
+    Their ids are spelled as those of the rows and of the columns, of which `ids` has at least one.
+    """
     from lorank.tables.side_tables import read_features
 
     sides: dict[str, Any] = {}
-    given = ((row_features, observations.row_ids), (col_features, observations.col_ids))
-    for number, (path, ids) in enumerate(given):
+    for number, (path, own) in enumerate(zip((row_features, col_features), ids)):
         if path is not None:
             wanted = None if columns is None else columns[number]
-            sides[("row_side", "col_side")[number]] = read_features(path, own=ids, wanted=wanted)
+            sides[("row_side", "col_side")[number]] = read_features(path, own=own, wanted=wanted)
     return sides
 
 

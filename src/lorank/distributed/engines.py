@@ -43,6 +43,7 @@ class Engine(ABC):
         self.rebuild: Callable[[str], None] | None = None
         self._rebuilt: Counter[str] = Counter()
         self._summaries: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
+        self._projections: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
 
     @abstractmethod
     def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
@@ -99,6 +100,12 @@ class Engine(ABC):
         if factor not in self._summaries:
             self._summaries[factor] = self.run(factor.side, "summaries", factor)
         return self._summaries[factor]
+
+    def projection(self, factor: FactorShards, U: FactorShards, r: int) -> Array:
+        """U^T F (r, width) of a factor and the r directions that its side has in this fit, summed; asked once."""
+        if factor not in self._projections:
+            self._projections[factor] = self.run(factor.side, "projections", factor, U, r).reshape(r, -1)
+        return self._projections[factor]
 
     def _take_forgotten(self) -> list[str]:
         names, self._forgotten[:] = list(self._forgotten), []

@@ -27,7 +27,7 @@ from lorank.linalg import Factors
 from lorank.memory import check_memory
 from lorank.models import Model, shards
 from lorank.models.description import describe
-from lorank.models.packing import exact_type
+from lorank.models.packing import exact_type, pack_priors
 from lorank.models.shard_files import MANIFEST, UNEQUAL_FORMAT, check_target, write_manifest
 from lorank.models.sharded_posterior import laid_out
 from lorank.observations import Lines, Observations
@@ -84,8 +84,10 @@ def export(
             for side, name in NAMES.items():
                 np.save(beside / f"{name}-scale-{len(ids[side])}.npy", scales.unseen[side])
         sigma = None if model.sigma is None else model.sigma.tolist()
-        about |= {**describe(model, arrays), **about, "arrays": list(arrays), "sigma": sigma, "format": UNEQUAL_FORMAT}
-        about |= drawn
+        about |= {**describe(model, arrays), **about, "sigma": sigma, "format": UNEQUAL_FORMAT}
+        if model.posterior is not None:
+            pack_priors(model.posterior, arrays)
+        about |= {**drawn, "arrays": list(arrays)}
         for name, array in arrays.items():
             np.save(beside / f"{name}.npy", array)
         for path in staged.iterdir():

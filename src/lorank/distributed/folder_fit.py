@@ -10,8 +10,10 @@ import numpy as np
 
 from lorank import registry
 from lorank.distributed.exporting import ONE_FILE
+from lorank.distributed.feature_tables import Tables
 from lorank.distributed.folder_backend import FolderBackend, temporary
 from lorank.distributed.folder_steps import FolderFit
+from lorank.distributed.parts import COLS, ROWS
 from lorank.distributed.prepare import prepare
 from lorank.distributed.ray_backend import check_distributable
 from lorank.errors import InputError
@@ -40,6 +42,8 @@ def fit(
     theta: float | str | None = AUTO,
     biases: bool | str = AUTO,
     features: str | None = AUTO,
+    row_side: Any = None,
+    col_side: Any = None,
     validation: float | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
@@ -74,6 +78,10 @@ def fit(
         "implicit" gives who rated what to the sampler, as features of rows and columns; they take up to a kilobyte for
         each. With "auto" the sample says whether they help, and they are left out where a gigabyte over all workers
         has no room for them.
+    row_side, col_side : DataFrame or FeatureTable, or several in a list, optional
+        Features of rows and columns, whose lines are named by ids: the index of a DataFrame. Ids that it lacks are at
+        the mean; ids that only it has become lines without entries, which are predicted. It stays in this process, and
+        workers keep what it says of their lines, 4 (features + 1) bytes for each.
     lam : float, a sequence of them, or "auto"
         A sequence is gone through from the largest down, each fit starting from the last; the one with the smallest
         held-out error is kept. With "auto" the entries of some rows, 300,000 at most, are searched in memory first;
@@ -101,8 +109,9 @@ def fit(
     plainly: dict[str, Any] = {"loss": "squared", "goal": "values"}
     cores = min(workers * threads, available_cores())
     asked = Parameters(**MatrixCompletion(**wanted, **limits, **plainly, n_jobs=cores).get_params(deep=False))
+    named = {side: Tables.of(given, side) for side, given in ((ROWS, row_side), (COLS, col_side))}
     if not asked.any_method:
-        check_distributable(registry.find(method), features)
+        check_distributable(registry.find(method), features, any(named.values()))
     searched = asked.automatic and len(weights) < 2
     held_out, refits = _held_out(asked, validation, searched or len(weights) > 1)
     if backend not in ("ray", "out-of-core"):
@@ -116,7 +125,7 @@ def fit(
     entries = parquet.count_lines(files)
     about: dict[str, Any] = {"data": (files, entries, read), "rank": rank, "theta": theta, "lam": weights or lam}
     about |= {"method": AUTO if asked.any_method else registry.find(asked.method), "biases": biases}
-    about |= {"features": features}
+    about |= {"features": features} | {f"features of {side}": str(known) for side, known in named.items()}
     about |= {"validation": held_out, "seed": seed, "dtype": dtype}
     least = DEFAULT_RANK if asked.rank == AUTO else int(asked.rank)
     budget = memory_budget or np.inf
@@ -125,8 +134,13 @@ def fit(
         where.check_blocks(entries, len(read[2:]))
         with where.started(entries, least):
             where.check_nodes(files, entries, least)
-            prepared = prepare(files, read, own, dtype, held_out, seed, where.run)
+            ids = {side: known.ids for side, known in named.items() if known is not None}
+            prepared = prepare(files, read, own, dtype, held_out, seed, where.run, ids)
             m, n = prepared.shape
+            rows, cols = (
+                None if known is None else known.joined(prepared.positions[side], lines)
+                for (side, known), lines in zip(named.items(), prepared.shape)
+            )
             if asked.rank != AUTO and asked.rank > min(m, n):
                 raise InputError(f"rank must be between 1 and {min(m, n)} for a matrix of {m} x {n}; got {rank}.")
             return FolderFit(
@@ -146,6 +160,8 @@ def fit(
                 callbacks=callbacks,
                 report=report,
                 on_trial=on_trial,
+                tables=(rows, cols),
+                lost={f"{side[:3]}_side": str(known) for side, known in named.items() if known is not None},
             ).run(prepared)
 
 

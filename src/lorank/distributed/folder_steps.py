@@ -10,7 +10,7 @@ Each step has its own files in a checkpoint, so that a fit that was cut off goes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from lorank.distributed.cluster import KEPT
 from lorank.distributed.directions import directions_bytes, room_for
 from lorank.distributed.engines import Engine, check_values
 from lorank.distributed.exporting import placed
+from lorank.distributed.feature_tables import SideFeatures
+from lorank.distributed.featured import FolderData
 from lorank.distributed.folder_backend import FolderBackend
 from lorank.distributed.parts import COLS, HELD_OUT, ROWS
 from lorank.distributed.path import (
@@ -127,6 +129,7 @@ class FolderFit:
     backend : where all of it happens
     checkpoint, about : path, and what a checkpoint must be of
     params, columns : what the model says that it was fitted with, and names of the columns
+    tables, lost : features of rows and of columns, and what the model says of those, which it does not hold
     """
 
     asked: Parameters
@@ -145,54 +148,60 @@ class FolderFit:
     callbacks: Sequence[Callback] = ()
     report: Callable[[str], Any] | None = None
     on_trial: OnTrial | None = None
+    tables: tuple[SideFeatures | None, SideFeatures | None] = (None, None)
+    lost: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, prepared: Prepared) -> Model:
         """The model, saved if it is to be."""
         aside = self.backend.folder / "aside"
         with self.backend.engine(prepared) as engine:
-            plain, saved = self._problem(prepared, engine), self._checkpoint(engine)
+            data, saved = self._data(prepared, engine), self._checkpoint(engine)
             check_values(engine, np.dtype(self.backend.dtype))
-            begin = self._begin(plain, saved)
+            begin = self._begin(data, saved)
             if self.refits and begin.setting is not None and begin.method.samples:
                 # It was chosen on the sample, and chooses nothing on all entries.
                 chosen = _Chosen(begin.setting, begin.trials)
             else:
                 self._plan(engine, begin.rank)
-                chosen, found = self._choose(plain, begin, saved)
+                chosen, found = self._choose(data, begin, saved)
                 if not self.refits or found.interrupted or found.result.status is Status.DIVERGED:
-                    return self._model(prepared, plain, begin, chosen, found.result)
+                    return self._model(prepared, data, begin, chosen, found.result)
             kept = chosen.set_aside(aside)
         prepared = prepared.with_held_out(self.backend.run)
         with self.backend.engine(prepared) as engine:
-            plain, chosen = self._problem(prepared, engine), chosen.taken_up(engine, aside, kept)
+            data, chosen = self._data(prepared, engine), chosen.taken_up(engine, aside, kept)
             self._plan(engine, max(chosen.setting.rank, 1))
-            chosen, result = self._refit(plain, begin, chosen, self._checkpoint(engine, step="all entries"))
-            return self._model(prepared, plain, begin, chosen, result)
+            chosen, result = self._refit(data, begin, chosen, self._checkpoint(engine, step="all entries"))
+            return self._model(prepared, data, begin, chosen, result)
 
-    def _problem(self, prepared: Prepared, engine: Engine) -> FolderProblem:
-        """A problem of these entries, whatever its rank and regularizer."""
+    def _data(self, prepared: Prepared, engine: Engine) -> FolderData:
+        """The entries in an engine, and what is known of their lines."""
         nothing: Any = Elsewhere(prepared.shape, np.dtype(self.backend.dtype), sum(engine.entries[ROWS]))
-        return FolderProblem(nothing, None, 1, engine=engine)
+        return FolderData(FolderProblem(nothing, None, 1, engine=engine), self.tables)
 
     def _checkpoint(self, engine: Engine, **more: Any) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         return Checkpoint(Path(self.checkpoint), {**self.about, **more}, seconds=5.0, load_shards=engine.load_shards)
 
-    def _begin(self, plain: FolderProblem, saved: Checkpoint | None) -> _Begin:
+    def _begin(self, data: FolderData, saved: Checkpoint | None) -> _Begin:
         """What is given, or was found on a sample."""
+        plain, known = data.plain, sum(table.bytes for table in self.tables if table is not None)
         shape: tuple[int, int] = plain.observations.shape
         asked, trials, named = self.asked, Trials([]), {}
         if asked.features == AUTO and not room_for(shape):
             asked = replace(asked, features=None)
         if self.searched:
-            sample = row_sample(plain.engine, shape, plain.total, SAMPLE, self.seed)
+            sample, *at = row_sample(plain.engine, shape, plain.total, SAMPLE, self.seed)
+            rows, cols = (table and table.at(own) for table, own in zip(self.tables, at))
+            asked = replace(asked, row_side=rows, col_side=cols)
             own = None if saved is None else replace(saved, path=sample_file(saved.path), load_shards=None)
             search = search_in_actor if self.backend.on_ray else search_sample
             asked, found, noise = search(asked, sample, self.seed, own, self.on_trial)
+            asked = replace(asked, row_side=None, col_side=None)  # what the sample's lines have
             trials, rank = found.trials, max(found.parameters["rank"], 1)
             tuned = not registry.find(asked.method).samples
-            self.backend.check_factors(shape, self.entries, rank, kept=KEPT if tuned else 0)
+            self.backend.check_factors(shape, self.entries, rank, known, kept=KEPT if tuned else 0)
             if tuned:
                 some = sample.nnz < plain.total
                 most = self.backend.largest_rank(shape, self.entries, rank, KEPT) if some else None
@@ -204,7 +213,7 @@ class FolderFit:
             setting = asked.setting
         method = registry.find(asked.method)
         drawn = ShardBPMF().kept_bytes(shape, setting.rank, setting.biases) if method.samples else 0
-        drawn += directions_bytes(shape) if asked.features else 0
+        drawn += known + (directions_bytes(shape) if asked.features else 0)
         self.backend.check_factors(shape, self.entries, setting.rank, drawn)
         weights = self.weights if self.weights and method.tunes else [None]
         return _Begin(asked, setting.rank, downward(weights, setting, named), setting, trials)
@@ -219,9 +228,9 @@ class FolderFit:
                 seconds = sweep_seconds(self.entries, (m, n), rank, itemsize)
                 self.report(plan.describe(seconds, self.backend.workers * self.backend.threads))
 
-    def _choose(self, plain: FolderProblem, begin: _Begin, saved: Checkpoint | None) -> tuple[_Chosen, Found]:
+    def _choose(self, data: FolderData, begin: _Begin, saved: Checkpoint | None) -> tuple[_Chosen, Found]:
         """Fit all but the held-out entries, once or with each of several settings, and keep the best."""
-        fitting = FolderMethod(begin.method, plain, self.searched, begin.asked.features)
+        fitting = self._fitting(data, begin)
         found = fit_path(
             begin.solver,
             fitting.problem,
@@ -237,14 +246,14 @@ class FolderFit:
         if self.held_out and (self.searched or len(self.weights) > 1):
             trials = Trials([*(replace(trial, chosen=False) for trial in trials), *found.trials])
         measured = bool(self.held_out) and _whole(result) and result.posterior is None
-        scales = calibrate(plain, result.factors, self.seed) if measured else None
+        scales = calibrate(data.plain, result.factors, self.seed) if measured else None
         return _Chosen(fitting.complete(setting_of(found.parameters)), trials, result.factors, scales), found
 
     def _refit(
-        self, plain: FolderProblem, begin: _Begin, chosen: _Chosen, saved: Checkpoint | None
+        self, data: FolderData, begin: _Begin, chosen: _Chosen, saved: Checkpoint | None
     ) -> tuple[_Chosen, Result]:
         """Fit all entries with what was chosen, from where it stands."""
-        fitting = FolderMethod(begin.method, plain, self.searched, begin.asked.features)
+        fitting = self._fitting(data, begin)
         problem = fitting.problem(chosen.setting)
         result = solve(
             begin.solver,
@@ -260,9 +269,14 @@ class FolderFit:
                 remove_checkpoint(path)
         return replace(chosen, setting=fitting.complete(chosen.setting)), result
 
-    def _model(self, prepared: Prepared, plain: FolderProblem, begin: _Begin, chosen: _Chosen, result: Result) -> Model:
+    def _fitting(self, data: FolderData, begin: _Begin) -> FolderMethod:
+        return FolderMethod(begin.method, data.plain, self.searched, data.known(begin.asked.features))
+
+    def _model(self, prepared: Prepared, data: FolderData, begin: _Begin, chosen: _Chosen, result: Result) -> Model:
         """The model of a fit, in its place."""
-        lam = {"lam": chosen.setting.lam} if self.weights else {}
+        lam, plain = {"lam": chosen.setting.lam} if self.weights else {}, data.plain
+        if any(self.tables) or begin.asked.features:
+            result = replace(result, features=data.maps(self._fitting(data, begin).problem(chosen.setting), result))
         model = Model(
             result=result,
             setting=chosen.setting,
@@ -272,6 +286,7 @@ class FolderFit:
             columns=self.columns,
             sigma=plain.singular_values(result.summary),
             trials=tuple(chosen.trials.rows()),
+            lost=self.lost,
         )
         output = self.output if _whole(result) else None
         return placed(plain.engine, model, prepared, chosen.scales, self.backend.folder, output)

@@ -19,6 +19,8 @@ from lorank.distributed.owner import Owner, shards_of
 from lorank.distributed.parts import COLS, ROWS
 from lorank.linalg import Factors, accurate_balance, pad
 from lorank.solvers import Posterior
+from lorank.solvers.gibbs.hyper import Hyper
+from lorank.solvers.prior_draws import PriorDraws
 from lorank.types import Array
 
 Pair = tuple[FactorShards, FactorShards]
@@ -26,12 +28,17 @@ Pair = tuple[FactorShards, FactorShards]
 
 @dataclass(frozen=True)
 class ShardDraws:
-    """Room for `room` draws of rank k, `width` numbers a line; they are spread evenly over the chain as `Draws` are."""
+    """Room for `room` draws of rank k, `width` numbers a line; they are spread evenly over the chain as `Draws` are.
+
+    The priors of rows and of columns, of sides with features, do not grow with the lines: they are here.
+    """
 
     k: int
     width: int
     room: int
     offset: float
+    row_prior: PriorDraws
+    col_prior: PriorDraws
     rows: tuple[FactorShards, ...] = ()
     cols: tuple[FactorShards, ...] = ()
     offered: int = 0
@@ -41,15 +48,30 @@ class ShardDraws:
     def count(self) -> int:
         return len(self.rows)
 
-    def offer(self, make: Callable[[], Pair]) -> ShardDraws:
-        """Keep a draw if its turn has come; only then it is made."""
+    @classmethod
+    def empty(cls, factors: Factors, room: int) -> ShardDraws:
+        """Room for draws of the shape of these factors."""
+        k, prior = factors.k, PriorDraws.empty(0, factors.k + factors.biased, 0)
+        return cls(k, k + 2 * factors.biased, room, factors.offset, prior, prior)
+
+    def offer(self, make: Callable[[], Pair], rows: Hyper, cols: Hyper) -> ShardDraws:
+        """Keep a draw, and where it expects rows and columns, if its turn has come; only then it is made."""
         kept = self
         if self.offered % self.every == 0 and self.count == self.room:
-            kept = replace(self, rows=self.rows[::2], cols=self.cols[::2], every=2 * self.every)
+            kept = replace(self.chosen(slice(None, None, 2)), every=2 * self.every)
         if self.offered % kept.every == 0:
             row, col = make()
-            kept = replace(kept, rows=(*kept.rows, row), cols=(*kept.cols, col))
+            own, other = (
+                prior.appended(hyper.mu, hyper.Lambda, hyper.coefficients)
+                for prior, hyper in ((kept.row_prior, rows), (kept.col_prior, cols))
+            )
+            kept = replace(kept, rows=(*kept.rows, row), cols=(*kept.cols, col), row_prior=own, col_prior=other)
         return replace(kept, offered=self.offered + 1)
+
+    def chosen(self, draws: slice) -> ShardDraws:
+        """These of the kept draws."""
+        rows, cols = self.row_prior.chosen(draws), self.col_prior.chosen(draws)
+        return replace(self, rows=self.rows[draws], cols=self.cols[draws], row_prior=rows, col_prior=cols)
 
     def before(self, offered: int) -> int:
         """How many of the kept draws are among the first so many that were offered."""
@@ -57,7 +79,8 @@ class ShardDraws:
 
     def finish(self, engine: Engine, early: int) -> Posterior:
         """The posterior without the first so many draws that were offered; all of its arrays are in shards."""
-        rows, cols, k, width = self.rows[self.before(early) :], self.cols[self.before(early) :], self.k, self.width
+        left, k, width = self.chosen(slice(self.before(early), None)), self.k, self.width
+        rows, cols, priors = left.rows, left.cols, (left.row_prior, left.col_prior)
         wide = len(rows) * width
         means, deviations, right = (
             engine.factor(like.side, len(like), wide, np.float32) for like in (rows[0], rows[0], cols[0])
@@ -68,7 +91,8 @@ class ShardDraws:
         mean: Any = Factors(means, right, wide)  # type: ignore[arg-type]
         of_noise = Factors(noise[0], noise[1], len(rows))  # type: ignore[arg-type]
         summary = summarized(engine, mean, k, width, self.offset)
-        return Posterior(mean, summary, deviations, width, len(rows), of_noise)  # type: ignore[arg-type]
+        more: Any = deviations
+        return Posterior(mean, summary, more, width, len(rows), of_noise, priors=priors)
 
 
 def summarized(engine: Engine, mean: Factors, k: int, width: int, offset: float) -> Factors:

@@ -52,6 +52,14 @@ class Numbering:
                 ids = read_table(path)["id"].combine_chunks()
                 yield ids.slice(max(lo - first, 0), min(hi, last) - max(lo, first))
 
+    def entries_at(self, positions: Array) -> bool:
+        """Whether a line at one of these positions has entries."""
+        for path, first, last in zip(self.ranges, self.firsts, self.firsts[1:]):
+            own = positions[(positions >= first) & (positions < last)] - first
+            if own.size and read_table(path)["count"].to_numpy()[own].any():
+                return True
+        return False
+
     def id_of(self, number: int) -> Any:
         """The id that has a number."""
         return next(self.pieces(number, number + 1))[0].as_py()
@@ -82,6 +90,37 @@ def number_ids(folder: Path, side: str, paths: Sequence[str], run: Map) -> Numbe
     numbering = Numbering(targets, firsts, entries, cuts)
     run(number_table, [(path, numbering, splits) for path in paths])
     return numbering
+
+
+def as_ids(ids: Array, side: str, path: str) -> pa.Array:
+    """Ids of a table about one side as those of the entries are, of which `path` has a table."""
+    kind = read_table(path)["id"].type
+    found = pa.array(ids.tolist() if ids.dtype.kind in "OU" else ids)
+    known = (
+        (pa.types.is_integer, pa.int64()),
+        (pa.types.is_string, pa.large_string()),
+        (pa.types.is_timestamp, pa.timestamp("us")),
+    )
+    found = next((found.cast(like) for is_like, like in known if is_like(found.type)), found)
+    if found.type != kind:
+        raise InputError(
+            f"The features of {side} have ids of type {found.type}, and the folder's are {kind}; give the same."
+        )
+    return found
+
+
+def positions_of(ids: pa.Array, path: str, numbering: Numbering) -> Array:
+    """The numbers of some ids, of which `path` has a table, in their order; refused where none of them has entries."""
+    table = read_table(path)
+    at = pc.index_in(ids, value_set=table["id"].combine_chunks()).to_numpy()
+    positions: Array = table["position"].to_numpy()[at]
+    if not numbering.entries_at(positions):
+        others = np.setdiff1d(np.arange(min(numbering.lines, positions.size + 1)), positions)
+        raise InputError(
+            f"No id of the data is among those of the features, which begin with {ids[0].as_py()!r}; the data's begin "
+            f"with {numbering.id_of(int(others[0]))!r}."
+        )
+    return positions
 
 
 def sort_table(path: str) -> tuple[pa.Array, int]:

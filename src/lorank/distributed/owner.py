@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from lorank import kernels
+from lorank.distributed.drag import Drag
 from lorank.distributed.factor_shards import FactorShards, made_shard, read_shard, shard_file, write_shard
 from lorank.distributed.parts import HELD_OUT, Part, announce, line_sums
 from lorank.linalg import Factors, gram, pad
 from lorank.observations import Lines
 from lorank.problems.offsets import half_round
+from lorank.side_information.features import projected
 from lorank.types import Array
 
 # Sums of the parts from index 2^level to (index + 1) 2^level, by (level, index).
@@ -28,7 +30,6 @@ Nodes = dict[tuple[int, int], Array]
 Fetch = Callable[[FactorShards, Array | None, Array], None]
 # Of an owner, a side and further arguments: the number of each part and an answer.
 Operation = Callable[..., Iterable[tuple[int, Any]]]
-_NOTHING = np.zeros((0, 0))
 
 
 @dataclass(frozen=True)
@@ -137,21 +138,18 @@ class Owner:
         self,
         side: str,
         new: FactorShards,
-        own: FactorShards | None,
         other: FactorShards,
         biased: bool,
         offset: float,
         ridge: Array,
-        pull: Array | None,
+        drag: Drag,
     ) -> Iterator[tuple[int, Array]]:
         """Ridge regressions of the lines on the other factor: loss and summary of the new shard, which is kept."""
         # Compiled code is for arrays that may be written to, which those that came through Ray may not.
         k, ridge = other.k, np.array(ridge)
         for part, lines, features in self.with_features(side, other):
-            drag = _NOTHING.astype(features.dtype)
-            if own is not None:
-                drag = np.ascontiguousarray(self.shard(own, part.number)[:, :k]) @ pull
-            left, loss = kernels.solve_lines(*lines.arrays, features, k, biased, offset, ridge, drag, self.workers)
+            toward = drag.of(self, part.number, k, features.dtype)
+            left, loss = kernels.solve_lines(*lines.arrays, features, k, biased, offset, ridge, toward, self.workers)
             self.keep(new, part.number, left)
             yield part.number, np.concatenate([[loss.sum()], self.summary(left, k)])
 
@@ -168,6 +166,11 @@ class Owner:
         """Sum and sum of squares of the biases, and the Gram."""
         for number in self.sides[side]:
             yield number, self.summary(self.shard(factor, number), factor.k)
+
+    def projections(self, side: str, factor: FactorShards, U: FactorShards, r: int) -> Iterator[tuple[int, Array]]:
+        """U^T F (r, width) of a factor and r directions of features."""
+        for number in self.sides[side]:
+            yield number, projected(self.shard(U, number)[:, :r], self.shard(factor, number)).ravel()
 
     def totals(self, side: str) -> Iterator[tuple[int, Array]]:
         """What the entries weigh together, and how many lines have any."""

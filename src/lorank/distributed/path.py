@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from lorank import registry
-from lorank.distributed.problem import FolderProblem
+from lorank.distributed.featured import FeaturedFolderProblem
+from lorank.distributed.problem import FolderProblem, Known
 from lorank.errors import InputError
 from lorank.estimators import choosing
 from lorank.estimators.parameters import Parameters
@@ -49,20 +50,23 @@ class FolderMethod:
 
     plain : a problem of these entries, whatever its rank and regularizer.
     searched : whether a search says how much of what offsets leave is noise; else the regularizer's threshold does.
-    features : "implicit" for who rated what.
+    known : directions of the features of rows and of columns.
     """
 
     method: registry.Method
     plain: FolderProblem
     searched: bool
-    features: str | None = None
+    known: Known = (None, None)
 
     def problem(self, setting: Setting) -> FolderProblem:
         """The problem of a setting."""
         regularizer = self.method.build_regularizer(setting.lam, **setting.of_method)
         ridges, rank = self.complete(setting).bias_ridges, max(setting.rank, 1)
-        known = self.plain.who_rated_what if self.features else None
-        return FolderProblem(self.plain.observations, regularizer, rank, ridges, engine=self.plain.engine, known=known)
+        stated = self.plain.observations, regularizer, rank, ridges
+        about: dict[str, Any] = {"engine": self.plain.engine, "known": self.known}
+        if self.method.samples or self.known == (None, None):
+            return FolderProblem(*stated, **about)
+        return FeaturedFolderProblem(*stated, **about, feature_ridge=setting.feature_ridge)
 
     def complete(self, setting: Setting) -> Setting:
         """The setting with the ridges of its biases, if it has any."""

@@ -14,17 +14,18 @@ not depend on the number of workers or the order of the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lorank import kernels
 from lorank.distributed.ids import Positions, Tally, id_file, write_table
-from lorank.distributed.numbering import Map, Numbering, number_ids, write_part_ids
+from lorank.distributed.numbering import Map, Numbering, as_ids, number_ids, positions_of, write_part_ids
 from lorank.distributed.parts import COLS, HELD_OUT, ROWS, Part, PartFile
 from lorank.errors import InputError, printable
 from lorank.files import replacing
@@ -50,6 +51,8 @@ class Prepared:
     # What it was made from.
     files: Sequence[str]
     plan: Plan
+    # Of each side, the positions of the ids of tables that came along.
+    positions: Mapping[str, list[Array]] = field(default_factory=dict)
 
     def with_held_out(self, run: Map) -> Prepared:
         """The same parts with the entries that were held out among the others: the files are read once more."""
@@ -99,26 +102,42 @@ class Plan:
 
 
 def prepare(
-    files: Sequence[str], columns: Columns, folder: Path, dtype: str, held_out: float, seed: int, run: Map
+    files: Sequence[str],
+    columns: Columns,
+    folder: Path,
+    dtype: str,
+    held_out: float,
+    seed: int,
+    run: Map,
+    named: Mapping[str, Sequence[Array]] | None = None,
 ) -> Prepared:
-    """Parts of the training rows, training columns and held-out rows, in `folder`."""
+    """Parts of the training rows, training columns and held-out rows, in `folder`.
+
+    `named` are the ids of tables about a side: those without entries become lines too.
+    """
     run(scan, [(path, columns, str(folder), number) for number, path in enumerate(files)])
     ids: dict[str, Numbering] = {}
+    positions: dict[str, list[Array]] = {}
     for side in (ROWS, COLS):
         paths = [path for number in range(len(files)) if os.path.exists(path := id_file(folder, side, number))]
+        more = [as_ids(own, side, paths[0]) for own in (named or {}).get(side, ()) if paths]
+        further = [id_file(folder, side, len(files) + number) for number in range(len(more))]
+        for own, path in zip(more, further):
+            write_table(pa.table({"id": own, "count": np.zeros(len(own), np.int64)}), path)
         if paths:
-            ids[side] = number_ids(folder, side, paths, run)
+            ids[side] = number_ids(folder, side, [*paths, *further], run)
         if not paths or not ids[side].entries:
             raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
+        positions[side] = [positions_of(own, path, ids[side]) for own, path in zip(more, further)]
     cuts = {side: numbering.cuts for side, numbering in ids.items()}
     cuts[HELD_OUT] = cuts[ROWS]
     plan = Plan(columns, str(folder), ids, cuts, np.dtype(dtype).str, held_out, seed)
     sides = _sides(files, plan, (ROWS, COLS, HELD_OUT) if held_out else (ROWS, COLS), run)
-    named = {side: [f"{folder}/ids-{side}-{part.number}.npy" for part in sides[side]] for side in ids}
+    paths_of = {side: [f"{folder}/ids-{side}-{part.number}.npy" for part in sides[side]] for side in ids}
     for side, numbering in ids.items():
-        jobs = [(path, numbering, part.lo, part.hi) for path, part in zip(named[side], sides[side])]
+        jobs = [(path, numbering, part.lo, part.hi) for path, part in zip(paths_of[side], sides[side])]
         run(write_part_ids, jobs)
-    return Prepared(sides, named, (ids[ROWS].lines, ids[COLS].lines), files, plan)
+    return Prepared(sides, paths_of, (ids[ROWS].lines, ids[COLS].lines), files, plan, positions)
 
 
 def _sides(files: Sequence[str], plan: Plan, names: Sequence[str], run: Map) -> dict[str, list[Part]]:

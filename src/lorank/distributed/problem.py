@@ -12,7 +12,8 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.actors import RayEngine
 from lorank.distributed.cluster import check_cluster
-from lorank.distributed.directions import ShardDirections, who_rated_what
+from lorank.distributed.directions import ShardDirections
+from lorank.distributed.drag import Drag
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Owner
@@ -26,6 +27,7 @@ from lorank.side_information.features import Directions
 from lorank.types import Array
 
 SIDES = ROWS, COLS
+Known = tuple[ShardDirections | None, ShardDirections | None]
 # Random numbers that are drawn at a time to know where the generator is at each part.
 DRAWS = 1 << 20
 
@@ -105,16 +107,11 @@ class FolderProblem(Problem):
     """
 
     engine: Engine = field(kw_only=True)
-    # Directions of who rated what of rows and of columns, if they are features.
-    known: tuple[ShardDirections, ShardDirections] | None = field(default=None, kw_only=True)
+    # Directions of the features of rows and of columns, of sides that have any.
+    known: Known = field(default=(None, None), kw_only=True)
 
     def directions(self, transposed: bool) -> Directions | None:
-        return None if self.known is None else self.known[transposed]
-
-    @cached_property
-    def who_rated_what(self) -> tuple[ShardDirections, ShardDirections]:
-        """The directions that who rated what has; found once."""
-        return who_rated_what(self.engine, self.observations.shape)
+        return self.known[transposed]
 
     # The observed entries.
 
@@ -216,15 +213,17 @@ class FolderProblem(Problem):
         expected: Array | None = None,
         beside: Array | None = None,
     ) -> tuple[Array, float]:
-        full, _ = self.line_terms(factors, ridge, None, transposed)
+        full = self.bordered(ridge, factors.dtype, transposed)
         left, right = _shards(factors)
-        new = self.engine.new(left, None)
-        own = None if pull is None else left
-        by = None if pull is None else (pull / self.pointwise.curvature).astype(factors.dtype)
-        args = (new, own, right, self.biased, float(factors.offset), full, by)
+        new, drag = self.engine.new(left, None), self.drag(left, full, pull, transposed)
+        args = (new, right, self.biased, float(factors.offset), full, drag)
         loss, *summary = self.engine.run(left.side, "solve", *args, other=right)
         self.engine.remember(new, np.array(summary))
         return new, float(loss)  # type: ignore[return-value]
+
+    def drag(self, left: FactorShards, full: Array, pull: Array | None, transposed: bool) -> Drag:
+        """What the regressions of the left factor's lines are pulled toward, with the ridge `full`."""
+        return Drag() if pull is None else Drag(left, (pull / self.pointwise.curvature).astype(left.dtype))
 
     def improved_regressions(
         self,
@@ -235,14 +234,14 @@ class FolderProblem(Problem):
         beside: Array | None = None,
     ) -> tuple[Array, float]:
         k, dtype = factors.k, factors.dtype
-        full, _ = self.line_terms(factors, ridge, None, transposed)
+        full = self.bordered(ridge, dtype, transposed)
         if not full.any():
             return self.ridge_regressions(factors, ridge, pull, transposed)
         T, inverse, r = diagonal_frame(np.zeros((k, k)), full.astype(np.float64), 100 * float(np.finfo(dtype).eps))
         left, right = _shards(factors)
         new, through = self.engine.new(left, None), right.turned(k, T)
-        by = None if pull is None else (pull / self.pointwise.curvature).astype(dtype)
-        args = (new, left, through, T.astype(dtype), inverse.astype(dtype), r, by)
+        drag = self.drag(left, full, pull, transposed)
+        args = (new, left, through, T.astype(dtype), inverse.astype(dtype), r, drag)
         loss, *summary = self.engine.run(left.side, improve, *args, other=through)
         self.engine.remember(new, np.array(summary))
         return new, float(loss)  # type: ignore[return-value]
@@ -302,7 +301,7 @@ def improve(
     turn: Array,
     inverse: Array,
     r: Array,
-    pull: Array | None,
+    drag: Drag,
 ) -> Iterator[tuple[int, Array]]:
     """Lines nearer to the solution of their regressions; see `FactoredProblem.improved_regressions`.
 
@@ -312,9 +311,10 @@ def improve(
     ridge, base, linear = (each.astype(dtype) for each in (r, 1 - r, none))
     for part, lines, features in owner.with_features(side, through):
         W = np.ascontiguousarray(owner.shard(own, part.number)[:, :k])
-        drag = np.zeros((0, 0), dtype) if pull is None else (W @ pull) @ turn
+        toward = drag.of(owner, part.number, k, dtype)
+        toward = toward @ turn if toward.size else toward
         left, loss = kernels.improve_lines(
-            *(*lines.arrays, features, k, ridge, base, linear, 0.0, None, drag),
+            *(*lines.arrays, features, k, ridge, base, linear, 0.0, None, toward),
             *(pad(W @ inverse.T), owner.workers),
         )
         made = pad(left[:, :k] @ turn.T)

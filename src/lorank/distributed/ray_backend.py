@@ -12,6 +12,7 @@ from lorank.distributed.problem import over_ray
 from lorank.errors import InputError
 from lorank.problems import Problem
 from lorank.registry import Method
+from lorank.side_information import Features
 from lorank.solvers import Solver
 
 
@@ -35,9 +36,11 @@ def backend(problem: Problem, solver: Solver, n_workers: int | None) -> Iterator
             spread.engine.close()
 
 
-def check_distributable(method: Method, features: str | None) -> None:
-    """Refuse a method that needs all entries of a folder in one process."""
+def check_distributable(method: Method, features: str | None, tables: bool = False) -> None:
+    """Refuse a method that needs all entries of a folder in one process, or that does not take tables of features."""
     if not method.distributes:
         raise InputError(f"Method {method.name!r} runs on one machine only; folders take {registry.distributable()}.")
+    if tables:
+        method.build_solver("auto", (Features(None),))
     if features == "implicit" and not method.samples:
         raise InputError(f"Of a folder, who rated what goes with method 'bpmf' or 'auto', not with {method.name!r}.")

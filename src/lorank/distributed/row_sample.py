@@ -17,8 +17,11 @@ from lorank.types import Array
 LONGEST = 0.1
 
 
-def row_sample(engine: Engine, shape: tuple[int, int], entries: float, size: int, seed: int) -> Observations:
-    """The entries of some rows, at most `size` in all, that a fit is to learn from; of all rows if they are so few.
+def row_sample(
+    engine: Engine, shape: tuple[int, int], entries: float, size: int, seed: int
+) -> tuple[Observations, Array, Array]:
+    """The entries of some rows, at most `size` in all, that a fit is to learn from; of all rows if they are so few. And
+    the positions of their rows and columns.
 
     Rows, or columns where there are more of them, are drawn by a hash of their position and the seed. Lines are
     numbered anew, so that what is here grows neither with the number of rows nor with that of columns.
@@ -35,7 +38,7 @@ def row_sample(engine: Engine, shape: tuple[int, int], entries: float, size: int
     (own_lines, own), (other_lines, other) = (np.unique(at, return_inverse=True) for at in (own, other))
     shape_here = own_lines.size, other_lines.size
     sample = Observations.from_coo(own, other, values, shape_here, weights=weights[0] if weights else None)
-    return sample.transposed() if transposed else sample
+    return (sample.transposed(), other_lines, own_lines) if transposed else (sample, own_lines, other_lines)
 
 
 def drawn_lines(owner: Owner, side: str, share: float, seed: int) -> Iterator[tuple[int, tuple[Array, Array]]]:

@@ -70,7 +70,7 @@ class ShardChain(Chain):
         left, mean, weights = shards
         draws: Any = self.draws
         make = lambda: kept_draw(left.engine, self.factors, mean, self.precision, weights)  # noqa: E731
-        return replace(self, draws=draws.offer(make))
+        return replace(self, draws=draws.offer(make, self.rows.hyper, self.cols.hyper))
 
 
 class ShardSampler(Sampler):
@@ -198,7 +198,7 @@ def first_chain(problem: FolderProblem, room: int, noise: float | None, seed: in
         engine.run(side, "fill", ones, 1.0)
         sides.append(Side(prior.start(own), ones))
     rows, cols = sides
-    draws: Any = ShardDraws(k, k + 2 * biased, room, factors.offset)
+    draws: Any = ShardDraws.empty(factors, room)
     precision = 1 / variance if noise is None else noise**-2
     return ShardChain(factors, left, precision, rows, cols, draws, _probes(problem, seed), seed, scale)  # type: ignore[arg-type]
 

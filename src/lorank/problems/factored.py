@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from lorank import kernels
 from lorank.linalg import Factors, Frame, balance, diagonal_frame, pad
@@ -161,10 +162,7 @@ class FactoredProblem(BaseProblem):
         """
         k, dtype = factors.k, factors.dtype
         curvature = self.pointwise.curvature
-        full = np.zeros((k + self.biased, k + self.biased), dtype)
-        full[:k, :k] = ridge / curvature
-        if self.biased:
-            full[k, k] = self.bias_ridge(transposed) / curvature
+        full = self.bordered(ridge, dtype, transposed)
         features = self.features(transposed)
         if features is not None and expected is None:
             expected = features.expected(factors.left[:, : k + self.biased])
@@ -180,6 +178,15 @@ class FactoredProblem(BaseProblem):
         if beside is not None:
             full[:k, :k] += (beside / curvature).astype(dtype)
         return full, drag
+
+    def bordered(self, ridge: Array, dtype: npt.DTypeLike, transposed: bool) -> Array:
+        """A ridge (k, k) with that of the bias beside it, by the curvature of the loss."""
+        k, curvature = len(ridge), self.pointwise.curvature
+        full = np.zeros((k + self.biased, k + self.biased), dtype)
+        full[:k, :k] = ridge / curvature
+        if self.biased:
+            full[k, k] = self.bias_ridge(transposed) / curvature
+        return full
 
     def _working(self, factors: Factors, transposed: bool) -> Lines:
         """The lines with the values on which least squares is a step for the loss; see `lorank.losses`."""

@@ -243,6 +243,11 @@ class Features:
         return Directions(U, squares[keep], self.unknown)
 
 
+def projected(U: Array, M: Array) -> Array:
+    """U^T M of some lines, both in the precision of M."""
+    return np.asarray(Directions(U.astype(M.dtype, copy=False), np.zeros(0)).project(M))
+
+
 def features_of(side: Any) -> Features | None:
     """The features among what is known of one side."""
     return next((part for part in several(side) if isinstance(part, Features)), None)

@@ -41,6 +41,17 @@ class PriorDraws:
         if self.known and coefficients is not None:
             self.mu[slot], self.Lambda[slot], self.coefficients[slot] = mu, Lambda, coefficients
 
+    def appended(self, mu: Array, Lambda: Array, coefficients: Array | None) -> PriorDraws:
+        """With a draw more; as they are for a side without features."""
+        if coefficients is None:
+            return self
+        drawn = [one[None] for one in (mu, Lambda, coefficients.astype(np.float32))]
+        return (
+            PriorDraws(*(np.concatenate(both) for both in zip(self.arrays, drawn)))
+            if self.known
+            else PriorDraws(*drawn)
+        )
+
     def thin(self, count: int) -> None:
         """Move every second draw up, in place, until there are `count`."""
         for array in self.arrays if self.known else ():

@@ -13,7 +13,7 @@ from lorank.errors import InputError
 from lorank.files import on_disk, remote, url_of
 from lorank.memory import check_memory
 from lorank.observations import Observations
-from lorank.observations.identifiers import text_array
+from lorank.observations.identifiers import Identifiers, text_array
 from lorank.tables.damage import reading
 from lorank.tables.names import position_of, refuse_twice, spelled
 from lorank.types import Array
@@ -133,6 +133,15 @@ def batches(
                 )
             line += batch.num_rows
             yield rows, cols, values, weights
+
+
+def first_ids(files: Sequence[str], row: str, col: str) -> tuple[Identifiers, Identifiers]:
+    """A row id and a column id of Parquet files, which say how others are spelled."""
+    first = next((batch for path in files for batch in batches(path, row, col, None, 1)), None)
+    if first is None:
+        raise InputError(f"No value in {Path(files[0]).parent} is known; there is nothing to learn from.")
+    rows, cols = (Identifiers(ids.to_numpy(zero_copy_only=False)) for ids in first[:2])
+    return rows, cols
 
 
 def _ids(column: Any, name: str, path: str | Path, line: int) -> Any:
