@@ -67,7 +67,7 @@ def coverage(records, titles):
     keys = next((list(one["coverage"]) for one in records if "coverage" in one), [])
     if not keys:
         return "Not measured yet."
-    lines = [f"| | {' | '.join(keys)} |", "|---" * (len(keys) + 1) + "|"]
+    lines = [f"| | splits | {' | '.join(keys)} |", "|---" * (len(keys) + 2) + "|"]
     for row, title in titles.items():
         found = [one["coverage"] for one in records if one["row"] == row and "coverage" in one]
         if not found:
@@ -76,26 +76,27 @@ def coverage(records, titles):
         for key in keys:
             inside, total = (sum(one[key][i] for one in found) for i in (0, 1))
             cells.append(f"{100 * inside / total:.1f}" if total >= LEAST else "")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+        lines.append(f"| {title} | {len(found)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def means(name, records, titles):
+def means(name, records, titles, splits):
     """What the tables of one data set show, one line a row and one a comparison with a peer."""
+    first = [one for one in records if one["split"] < splits]
     for row in titles:
-        done = [one for one in records if one["row"] == row and "error" in one]
+        done = [one for one in first if one["row"] == row and "error" in one]
         if not done:
             continue
         found = [one["error"] for one in done]
         line = {"data": name, "row": row, "splits": len(done), "RMSE": np.mean(found)}
         line |= {"deviation": np.std(found, ddof=1)} if len(done) > 1 else {}
         line |= {what: np.mean([one[what] for one in done]) for what in ("seconds", "cpu")}
-        inside = [one["coverage"] for one in done if "coverage" in one]
+        inside = [one["coverage"] for one in records if one["row"] == row and "coverage" in one]
         for key in inside[0] if inside else ():
             held, total = (sum(one[key][i] for one in inside) for i in (0, 1))
             line |= {key: 100 * held / total} if total >= LEAST else {}
         yield line
-    for one in ratios(records, titles):
+    for one in ratios(first, titles):
         if one["row"] is not None:
             text = f"{one['row']} beside {one['peer']}"
             yield {"data": name, "row": text, "RMSE": one["error"], "peer": one["bar"], "times": one["times"]}
@@ -109,15 +110,19 @@ def write_means(lines, path):
         table.writerows({name: f"{v:.6g}" if isinstance(v, float) else v for name, v in line.items()} for line in lines)
 
 
-def write_page(records, data, titles, path):
-    """Put the tables between their marks, and what they show into a file beside the records; all else stays."""
+def write_page(records, data, titles, splits, path):
+    """Put the tables between their marks, and what they show into a file beside the records; all else stays.
+
+    Errors are means of the first so many splits, coverage of all.
+    """
     page = path.read_text()
     some = {name: [one for one in records if one["data"] == name] for name in data}
-    write_means([line for name in data for line in means(name, some[name], titles)], path.parent / MEANS)
+    write_means([line for name in data for line in means(name, some[name], titles, splits)], path.parent / MEANS)
     for name, title in data.items():
-        beside = "\n".join(sentence(one, titles) for one in ratios(some[name], titles))
+        first = [one for one in some[name] if one["split"] < splits]
+        beside = "\n".join(sentence(one, titles) for one in ratios(first, titles))
         tables = {
-            "errors": f"{errors(some[name], titles)}\n\n{beside}",
+            "errors": f"{errors(first, titles)}\n\n{beside}",
             "coverage": coverage(some[name], titles),
         }
         for kind, table in tables.items():

@@ -29,14 +29,11 @@ from lorank.observations import Observations
 from lorank.observations.checks import extreme
 from lorank.problems import Problem
 from lorank.solvers import Posterior, Result, Solver, Status, Stopping, solve
-from lorank.tuning.held_out import Build, Part, losses_at, setting_of, weighted
+from lorank.tuning.held_out import STANDARD_ERRORS, Build, Part, losses_at, paired, setting_of, weighted
 from lorank.tuning.search import FAILURES, Candidate, Found, Judgement, Search, SearchOver
 from lorank.tuning.trial_log import Fitted, TrialLog
 from lorank.tuning.trials import CANDIDATE, TrialStatus
 from lorank.types import Array
-
-# Standard errors by which the more costly kind must be better.
-STANDARD_ERRORS = 1.0
 
 # Held-out entries that are enough to compare kinds, and batches of draws that tell the Monte Carlo error of their mean.
 ENOUGH, BATCHES = 5000, 4
@@ -166,19 +163,6 @@ def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> t
     much = "far" if abs(gain) > scale else f"{abs(gain) / scale:.2%} +- {error / scale:.2%}"
     remark = f"{much} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
     return gain - margin, remark
-
-
-def paired(losses: Array, others: Array) -> tuple[float, float]:
-    """By how much the mean of `losses` is below that of `others`, and its standard error, at the entries of both.
-
-    One that was judged on fewer parts has the first ones.
-    """
-    size = min(losses.size, others.size)
-    differences = others[:size] - losses[:size]
-    if size < 2:
-        return float(differences.mean()), math.inf
-    unit = float(np.abs(differences).max()) or 1.0  # losses are squares, whose squares might overflow or vanish
-    return float(differences.mean()), unit * float((differences / unit).std(ddof=1) / math.sqrt(size))
 
 
 @dataclass(frozen=True)

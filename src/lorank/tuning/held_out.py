@@ -30,6 +30,8 @@ LEAST_SWEEPS, MOST_SWEEPS = 6, 40
 # Part of the entries that is held out, how many held-out entries tell settings apart, and how often at most other ones
 # are held out to come to so many.
 SHARE, ENOUGH, MOST_PARTS = 0.1, 10_000, 4
+# Standard errors by which what is more costly must be better.
+STANDARD_ERRORS = 1.0
 
 # Training entries, and those that were held out from them.
 Part = tuple[Observations, Observations]
@@ -138,6 +140,19 @@ def losses_at(predicted: Array, loss: Loss, held_out: Observations) -> Array:
 def weighted(losses: Array, held_out: Observations) -> Array:
     """Times the weights of the entries, of mean 1, where they have any."""
     return losses if held_out.weights is None else losses * held_out.weights / held_out.weights.mean()
+
+
+def paired(losses: Array, others: Array) -> tuple[float, float]:
+    """By how much the mean of `losses` is below that of `others`, and its standard error, at the entries of both.
+
+    One that was judged on fewer parts has the first ones.
+    """
+    size = min(losses.size, others.size)
+    differences = others[:size] - losses[:size]
+    if size < 2:
+        return float(differences.mean()), math.inf
+    unit = float(np.abs(differences).max()) or 1.0  # losses are squares, whose squares might overflow or vanish
+    return float(differences.mean()), unit * float((differences / unit).std(ddof=1) / math.sqrt(size))
 
 
 class _Follow:

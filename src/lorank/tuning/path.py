@@ -10,8 +10,8 @@ A grid costs the product of its sides. A path costs a few fits, because:
 - A trial ends when sweeps hardly change the held-out error any more, and before that if it cannot catch up with the
   best (`lorank.tuning.held_out`).
 
-Offsets alone, rank 0, come first: whatever is chosen is better than they are, or it is they. A larger rank must pay for
-what it costs.
+Offsets alone, rank 0, come first: whatever is chosen is better than they are by more than noise, or it is they. A larger
+rank must pay for what it costs.
 
 The ridge of features, parameters of the method (theta), then lam between the steps, then biases are chosen at the rank
 that was found.
@@ -29,7 +29,7 @@ from scipy.sparse.linalg import svds
 from lorank.linalg import Factors, narrowed
 from lorank.observations import Observations
 from lorank.side_information.features import RIDGE
-from lorank.tuning.held_out import FLAT
+from lorank.tuning.held_out import FLAT, STANDARD_ERRORS, paired
 from lorank.tuning.search import Search
 from lorank.tuning.setting import Space
 from lorank.tuning.trial_log import Fitted
@@ -127,8 +127,7 @@ class WarmPath:
         if space.biases is None:
             plain = self.search.attempt({**best.parameters, "biases": False}, best.starts, best)
             best = best if _beats(best, plain) else plain  # of two that are as good, the smaller one
-        # Whatever is chosen is better than offsets alone by more than noise.
-        return offsets if offsets is not None and best.error > (1 - PAYS) * offsets.error else best
+        return best if offsets is None or self.beyond_noise(best, offsets) else offsets
 
     def run_from(self, known: Fitted, brief: bool = False) -> Fitted:
         """The same from the best fit of a simpler kind: its theta and biases, its rank or more, lam near its.
@@ -225,6 +224,13 @@ class WarmPath:
     def pays(self, fit: Fitted, other: Fitted) -> bool:
         """Whether a fit is so much better than one of a smaller rank that this is worth its cost."""
         return _beats(fit, other, PAYS * max(1.0, fit.parameters["rank"] / PAYS_AT))
+
+    def beyond_noise(self, fit: Fitted, offsets: Fitted) -> bool:
+        """Whether a fit is better than offsets alone by more than its cost and by more than noise."""
+        if fit.losses is None or offsets.losses is None:  # one has failed
+            return _beats(fit, offsets, PAYS)
+        gain, error = paired(fit.losses, offsets.losses)
+        return _beats(fit, offsets, PAYS) and gain > STANDARD_ERRORS * error
 
     def around(
         self, parameters: Mapping[str, Any], rival: Fitted | None = None, start: tuple[Factors, ...] = ()

@@ -24,7 +24,6 @@ from lorank.types import Array
 LEAST, MIDDLE, WIDTH = 2.0, np.log(8.0), 1.5
 # nu stays so far above LEAST: next to it their difference would be rounded to 0, which has no logarithm.
 ABOVE = 1e-9
-# Standard deviation of beta, the slope, before anything is seen.
 # Standard deviation of the slope beta before anything is seen.
 SLOPES = 0.5
 
