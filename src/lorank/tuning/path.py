@@ -114,6 +114,9 @@ class WarmPath:
         elif self.first_rank != space.rank:
             best = self.around(self.at_rank(best, space.rank))
         best = self.less_noise(best, offsets)
+        # What no weight and rank improves, nothing else will.
+        if offsets is not None and not _beats(best, offsets):
+            return offsets
         begin("features")
         if space.features:
             best = self.features(best)
