@@ -44,9 +44,10 @@ def test_offsets_alone_are_chosen_where_there_is_nothing_else(offsets_alone):
     assert not np.any(model.singular_values_)
 
 
-def test_factors_that_help_by_less_than_noise_are_not_chosen():
-    """There are none; on the 600 held-out entries a fit of rank 8 is 0.3% better, and on others as much worse."""
-    train, _ = ratings(m=100, n=60, entries=1500, seed=12)
+@pytest.mark.parametrize("seed", [0, 4, 12])
+def test_factors_that_help_by_less_than_noise_are_not_chosen(seed):
+    """There are none: of enough trials one is better on the 600 held-out entries, and worse by up to 1.7% on others."""
+    train, _ = ratings(m=100, n=60, entries=1500, seed=seed)
     assert MatrixCompletion(**AUTO, random_state=0).fit(train).setting_.rank == 0
 
 

@@ -10,8 +10,8 @@ A grid costs the product of its sides. A path costs a few fits, because:
 - A trial ends when sweeps hardly change the held-out error any more, and before that if it cannot catch up with the
   best (`lorank.tuning.held_out`).
 
-Offsets alone, rank 0, come first: whatever is chosen is better than they are by more than noise, or it is they. A
-larger rank must pay for what it costs.
+Offsets alone, rank 0, come first: whatever is chosen is better than they are by more than noise, or it is they; where
+no weight and rank is better, nothing else is tried. A larger rank must pay for what it costs.
 
 The ridge of features, parameters of the method (theta), then lam between the steps, then biases are chosen at the rank
 that was found.
@@ -114,6 +114,9 @@ class WarmPath:
         elif self.first_rank != space.rank:
             best = self.around(self.at_rank(best, space.rank))
         best = self.less_noise(best, offsets)
+        # What no weight and rank improves, nothing else will.
+        if offsets is not None and not _beats(best, offsets):
+            return offsets
         begin("features")
         if space.features:
             best = self.features(best)

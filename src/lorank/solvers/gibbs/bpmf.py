@@ -38,7 +38,7 @@ BURN_IN = 20
 # Of a short chain that is compared with others: burn-in, the fewest and the most draws, and the Monte Carlo error at
 # which it ends. Of little data it may be as long as a fit is, for it costs nothing and finds what a fit finds: up to so
 # many entries over all draws there are more than the fewest.
-TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE, TRIAL_ENTRIES = 20, (40, 400), 5e-3, 2_000_000
+TRIAL_BURN_IN, TRIAL_DRAWS, TRIAL_TOLERANCE, TRIAL_ENTRIES = 20, (80, 400), 5e-3, 2_000_000
 # The part of the tolerance that is asked for by an effort.
 EFFORT = {"fast": 2.0, "balanced": 1.0, "best": 0.25}
 # Draws that are kept at most and at least, and the bytes that are to be enough for them.
