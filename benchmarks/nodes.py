@@ -37,6 +37,8 @@ QUIET = 4.0
 RAY = "from ray.scripts.scripts import main; main()"
 # A node without a link is given up after 3 s instead of about 20.
 HEALTH = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "3"}
+# Workers as nice as what starts them, as lorank has it where it starts Ray itself.
+NICE = {"RAY_worker_niceness": "0"}
 
 DRIVER = """
 import json, sys, time
@@ -110,7 +112,7 @@ class Nodes:
         shell = 'mount --bind "$0" "$1" && shift 1 && exec "$@"'
         inside = ["sh", "-c", shell, str(own), str(self.home), *words]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", **HEALTH}
+        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", **HEALTH, **NICE}
         environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token}
         return subprocess.Popen(["ip", "netns", "exec", self.space(node), *inside], env=environment, **more)
 

@@ -57,7 +57,7 @@ print("same", flush=True)
 
 def start(code, *words):
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    env["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"
+    env |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", "RAY_worker_niceness": "0"}
     command = [sys.executable, "-W", "ignore", "-c", code, *words]
     return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -303,6 +303,29 @@ def test_missing_values_and_what_is_wrong(folder, entries, tmp_path):
         fit(tmp_path / "nowhere", **NAMES)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"memory_budget": -1.0}, "memory_budget is a number of bytes"),
+        ({"memory_budget": 0}, "memory_budget is a number of bytes"),
+        ({"memory_budget": np.nan}, "memory_budget is a number of bytes"),
+        ({"memory_budget": "1 GB"}, "memory_budget is a number of bytes"),
+        ({"workers": "2"}, "workers and threads are whole numbers"),
+        ({"threads": 1.5}, "workers and threads are whole numbers"),
+        ({"workers": 0}, "At least one worker"),
+        ({"seed": -1}, "seed is a whole number of at least 0"),
+        ({"seed": 0.5}, "seed is a whole number of at least 0"),
+        ({"work_folder": "/proc"}, "No folder can be made in /proc"),
+        ({"checkpoint": "/proc/fit"}, "The checkpoint /proc/fit cannot be written"),
+    ],
+)
+def test_numbers_and_places_that_cannot_be_are_one_sentence(folder, wrong, expected):
+    if any("/proc" in str(value) for value in wrong.values()) and not Path("/proc").is_dir():
+        pytest.skip("there is no /proc, where nobody may write")
+    with pytest.raises(InputError, match=expected):
+        fit(folder, **NAMES, rank=2, lam=1.0, max_iter=2, backend="out-of-core", **wrong)
+
+
 def test_a_damaged_block_is_named(tmp_path):
     lines = synthetic(m=40, rank=1, seed=0).train.by_row
     file = parts.PartFile.write(tmp_path / "rows-0.part", lines)

@@ -1,11 +1,13 @@
 """Parts and the shards of factors that belong to them: the same numbers and bits as in memory, and nothing is lost."""
 
+import gc
 import subprocess
 import sys
 import weakref
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,10 +257,26 @@ def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path)
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"{path.name} of the factors is damaged"):
         owner().shard(solved, 1)
-    first.forget([solved.name])
+    first.forget([(solved.name, ROWS)])
     assert not list(folder.glob("solved*"))
     with pytest.raises(InputError, match="is gone"):
         owner().shard(moved, 0)
+
+
+def test_files_are_looked_for_only_where_a_factor_can_have_some(data, tmp_path, monkeypatch):
+    """On shared storage each look takes a message there and back."""
+    sides = in_files(data, tmp_path)
+    owner = Owner(sides, kernels.Workers(1), folder=str(tmp_path))
+    engine = LocalEngine(sides)
+    made = engine.factor(COLS, data.shape[1], 3, float)
+    moved = Engine.new(engine, made, ("moved", made, made, 0.5))
+    assert engine._take_forgotten() == []
+    looked, names = [], [made.name, moved.name]
+    del made, moved
+    gc.collect()
+    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: looked.append(path.name))
+    owner.forget(engine._take_forgotten())
+    assert sorted(looked) == sorted(f"{names[0]}-{part.number}.shard" for part in sides[COLS])
 
 
 @pytest.mark.parametrize("positions", [None, [], [3], [4, 6], [3, 5, 6, 7, 8, 11, 12], [11, 12]])

@@ -160,3 +160,11 @@ def test_a_cluster_that_is_too_small_is_refused_with_the_estimate(data):
         over_ray(data.train, REGULARIZER, 4, workers=64)
     with pytest.raises(InputError, match="GiB over all workers"):
         over_ray(data.train, REGULARIZER, 10**9)
+
+
+def test_workers_are_as_nice_as_who_asks(session):
+    """By Ray's own default they are at 15, and beside anything else that computes hardly get a core."""
+    import ray
+
+    niceness = ray.remote(lambda: os.nice(0))
+    assert ray.get(niceness.remote()) == os.nice(0)

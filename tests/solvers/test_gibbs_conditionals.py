@@ -1,12 +1,13 @@
 """The Gibbs sampler's mathematics: conditional draws against closed forms, and one joint test."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from lorank.kernels import draw_mean, wishart
+from lorank.kernels import draw_mean, slope_density, weights_density, wishart
 from lorank.linalg import Factors
 from lorank.observations import Observations
 from lorank.problems import Problem
@@ -211,3 +212,40 @@ def test_noise_next_to_its_bound_is_drawn():
     weights, nu, _ = draw_weights(np.full(50, 3.0), np.full(50, 4), 1.0, LEAST, 0.0, np.random.default_rng(0))
     assert nu > LEAST
     assert np.isfinite(weights).all()
+
+
+def test_densities_of_the_noises_weights_stay_exact_where_nu_is_large():
+    """Gamma(h + n/2) / Gamma(h) h^h (h + e)^-(h + n/2), for even n by its product; the prior is the same for both."""
+    rng = np.random.default_rng(0)
+    counts = 2 * rng.integers(0, 40, 500)
+    energy = rng.gamma(counts / 2 + 0.1)
+    times, levels = np.bincount(counts), levels_of(counts)
+
+    def exact(h):
+        terms = [math.log1p(j / h) for n in counts for j in range(n // 2)]
+        return math.fsum([*terms, *(-(h + counts / 2) * np.log1p(energy / h)).tolist()])
+
+    for t in (-20.0, -2.0, 0.0, 2.0, 3.0, 5.0, 9.0, 14.0, 23.0, 30.0):
+        found = weights_density(t, LEAST, 0.0, np.inf, times, energy, counts)
+        assert found == pytest.approx(exact((LEAST + math.exp(t)) / 2), rel=1e-11, abs=1e-8)
+    many = np.full(200_000, 1)
+    found = [weights_density(t, LEAST, 0.0, np.inf, np.bincount(many), 0.4 * many, many) for t in (20.0, 23.0)]
+    assert found[0] == pytest.approx(found[1], abs=1e-3)  # by sums of h log h they were thousands apart
+    for h in (1.5, 1e3, 1e10):
+        found = slope_density(0.7, h, levels, energy, counts) - slope_density(0.2, h, levels, energy, counts)
+        logs = [np.log1p(energy * np.exp(b * levels) / h) for b in (0.7, 0.2)]
+        assert found == pytest.approx(math.fsum((h + counts / 2) * (logs[1] - logs[0])), rel=1e-9, abs=1e-9)
+
+
+def test_slice_sampling_ends_where_densities_are_so_large_that_a_logarithm_is_lost():
+    """It once shrank its interval to nothing and went on for ever."""
+    asked = []
+
+    def density(t):
+        asked.append(t)
+        assert len(asked) < 1000
+        return -2.8e16 - t * t
+
+    slice_sample(-0.08, density, np.random.default_rng(0), 0.5)
+    asked.clear()
+    slice_sample(-0.08, lambda t: density(t) if t == -0.08 else -np.inf, np.random.default_rng(0), 0.5)

@@ -13,7 +13,7 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Nodes, Operation, Owner, shards_of, total
+from lorank.distributed.owner import Gone, Nodes, Operation, Owner, shards_of, total
 from lorank.distributed.parts import HELD_OUT, DamagedBlock, Part, PartFile
 from lorank.distributed.travel import LostLines, Route, Travel
 from lorank.errors import InputError
@@ -54,7 +54,7 @@ class _Worker:
         return ray.get_runtime_context().get_node_id(), self.travel.needs(bounds, line_bytes)
 
     def run(
-        self, side: str, operation: str | Operation, args: tuple[Any, ...], gone: list[str], route: list[Any]
+        self, side: str, operation: str | Operation, args: tuple[Any, ...], gone: list[Gone], route: list[Any]
     ) -> tuple[float, Nodes]:
         """Seconds of computing, and the sums of `Owner.operation`."""
         self.owner.forget(gone)
@@ -120,7 +120,7 @@ class RayEngine(Engine):
             {side: [_stored(part) for part in run[number]] for side, run in runs.items()} for number in range(workers)
         ]
         self._told = [0] * workers
-        self._gone: list[str] = []
+        self._gone: list[Gone] = []
         self._actors = [self._start(number) for number in range(workers)]
         self._routes: dict[str, Any] = {}
         self.plan: Route | None = None

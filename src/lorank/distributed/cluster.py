@@ -162,10 +162,12 @@ def _check_reachable(address: str) -> None:
 
 
 def _prepare_environment() -> None:
-    """What Ray reads when it is imported: to listen on the loopback instead of every address, to report nothing, and to
-    ask for a token, ours alone: other users of this machine cannot talk to it, and no token is left in a file."""
+    """What Ray reads when it is imported: to listen on the loopback instead of every address, to report nothing, to ask
+    for a token, ours alone, so that other users of this machine cannot talk to it and no token is left in a file, and
+    to start workers as nice as this process: at 15, Ray's default, they hardly get a core beside anything else."""
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")
     if "RAY_AUTH_MODE" not in os.environ:
         os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
@@ -173,7 +175,11 @@ def _prepare_environment() -> None:
 @contextmanager
 def temporary_folder(kind: str, parent: str | Path | None = None) -> Iterator[Path]:
     """A new temporary folder, which nobody else may look into, claimed by a lock for the time of the block."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent)).absolute()
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=parent)).absolute()
+    except OSError as error:
+        place = parent or "the folder for temporary files"
+        raise InputError(f"No folder can be made in {place} ({error.strerror or error}); give another one.") from None
     held = try_claim(folder / LOCK)
     try:
         yield folder

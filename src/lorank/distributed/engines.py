@@ -15,7 +15,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Operation, Owner, total
+from lorank.distributed.owner import Gone, Operation, Owner, total
 from lorank.distributed.parts import ROWS, DamagedBlock, Part
 from lorank.errors import InputError
 from lorank.linalg import padded_width
@@ -38,7 +38,7 @@ class Engine(ABC):
         # Of each part of a side.
         self.entries = {side: [part.entries for part in parts] for side, parts in sides.items()}
         self._token, self._made = secrets.token_hex(4), 0
-        self._forgotten: list[str] = []
+        self._forgotten: list[Gone] = []
         # Writes a damaged block again, given its path, where that can be done; and how often it was asked for each.
         self.rebuild: Callable[[str], None] | None = None
         self._rebuilt: Counter[str] = Counter()
@@ -81,7 +81,8 @@ class Engine(ABC):
         """A factor of the same lines under a name of its own."""
         self._made += 1
         made = replace(like, name=f"{self._token}-{self._made}", recipe=recipe, engine=self)
-        weakref.finalize(made, self._forgotten.append, made.name).atexit = False
+        gone = made.name, made.side if recipe is None else None
+        weakref.finalize(made, self._forgotten.append, gone).atexit = False
         return made
 
     def load_shards(self, folder: Path, saved: dict[str, Any]) -> FactorShards:
@@ -107,7 +108,7 @@ class Engine(ABC):
             self._projections[factor] = self.run(factor.side, "projections", factor, U, r).reshape(r, -1)
         return self._projections[factor]
 
-    def _take_forgotten(self) -> list[str]:
+    def _take_forgotten(self) -> list[Gone]:
         names, self._forgotten[:] = list(self._forgotten), []
         return names
 

@@ -8,7 +8,7 @@ knows where its lines are expected. The arithmetic is that of `FeaturePrior`, bu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from lorank.distributed.parts import COLS, ROWS
 from lorank.distributed.problem import SIDES, FolderProblem, Known
 from lorank.distributed.sampling import lines_at
 from lorank.linalg import Factors
+from lorank.problems.offsets import Offsets
 from lorank.side_information.encoding import IMPLICIT, Encoding
 from lorank.side_information.features import RIDGE
 from lorank.side_information.new_lines import FeatureMap
@@ -42,6 +43,10 @@ class FolderData:
 
     plain: FolderProblem
     tables: Sequence[SideFeatures | None] = (None, None)
+
+    def near(self, variances: Offsets | None) -> FolderData:
+        """The same, with variances that those of its offsets are near."""
+        return replace(self, plain=replace(self.plain, near=variances))
 
     @cached_property
     def of_tables(self) -> Known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def fit(
     report : function of a text, called before the fit with what will travel in a sweep, in bytes and seconds
     on_trial : function of (done, expected), called after each trial on the sample
     """
+    _check_numbers(workers, threads, seed, memory_budget)
     weights = _weights(lam)
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "max_seconds": max_seconds, "dtype": dtype}
     wanted: dict[str, Any] = {"method": method, "rank": rank, "theta": theta, "biases": biases, "features": features}
@@ -116,8 +118,6 @@ def fit(
     held_out, refits = _held_out(asked, validation, searched or len(weights) > 1)
     if backend not in ("ray", "out-of-core"):
         raise InputError(f"backend must be 'ray' or 'out-of-core'; got {backend!r}.")
-    if workers < 1 or threads < 1:
-        raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
     if output is not None and Path(output).suffix != ONE_FILE:
         shards.check_target(Path(output))
     files, columns = parquet.parquet_files(folder), (row, col, value)
@@ -128,7 +128,7 @@ def fit(
     about |= {"features": features} | {f"features of {side}": str(known) for side, known in named.items()}
     about |= {"validation": held_out, "seed": seed, "dtype": dtype}
     least = DEFAULT_RANK if asked.rank == AUTO else int(asked.rank)
-    budget = memory_budget or np.inf
+    budget = np.inf if memory_budget is None else memory_budget
     with claimed(checkpoint), temporary(work_folder) as own:
         where = FolderBackend(backend == "ray", workers, threads, own, dtype, budget, address)
         where.check_blocks(entries, len(read[2:]))
@@ -163,6 +163,18 @@ def fit(
                 tables=(rows, cols),
                 lost={f"{side[:3]}_side": str(known) for side, known in named.items() if known is not None},
             ).run(prepared)
+
+
+def _check_numbers(workers: Any, threads: Any, seed: Any, budget: Any) -> None:
+    """Refuse what no fit can be done with."""
+    if not (isinstance(workers, Integral) and isinstance(threads, Integral)):
+        raise InputError(f"workers and threads are whole numbers; got {workers!r} and {threads!r}.")
+    if workers < 1 or threads < 1:
+        raise InputError(f"At least one worker and one thread are needed; got {workers} and {threads}.")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise InputError(f"seed is a whole number of at least 0; got {seed!r}.")
+    if budget is not None and not (isinstance(budget, Real) and float(budget) > 0):
+        raise InputError(f"memory_budget is a number of bytes above 0, or None for no limit; got {budget!r}.")
 
 
 def _weights(lam: float | Sequence[float] | str) -> list[float]:

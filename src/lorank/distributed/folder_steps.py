@@ -49,6 +49,7 @@ from lorank.estimators.parameters import Parameters
 from lorank.linalg import Factors
 from lorank.linalg.factors import padded_width
 from lorank.models import Model
+from lorank.problems.offsets import Offsets
 from lorank.solvers import Alternating, Callback, Checkpoint, Result, Solver, Status, Stopping, solve
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.tuning.held_out import setting_of
@@ -66,6 +67,7 @@ class _Begin:
     """What a fit of all entries begins with, and the trials on a sample that say so.
 
     setting : what is fitted; None where lam and the rank are still to be tuned, as the strategy says.
+    near : what offsets vary by in the sample, if one was searched.
     """
 
     asked: Parameters
@@ -73,6 +75,7 @@ class _Begin:
     strategy: Strategy
     setting: Setting | None
     trials: Trials
+    near: Offsets | None = None
 
     @property
     def method(self) -> registry.Method:
@@ -158,6 +161,7 @@ class FolderFit:
             data, saved = self._data(prepared, engine), self._checkpoint(engine)
             check_values(engine, np.dtype(self.backend.dtype))
             begin = self._begin(data, saved)
+            data = data.near(begin.near)
             if self.refits and begin.setting is not None and begin.method.samples:
                 # It was chosen on the sample, and chooses nothing on all entries.
                 chosen = _Chosen(begin.setting, begin.trials)
@@ -166,10 +170,10 @@ class FolderFit:
                 chosen, found = self._choose(data, begin, saved)
                 if not self.refits or found.interrupted or found.result.status is Status.DIVERGED:
                     return self._model(prepared, data, begin, chosen, found.result)
-            kept = chosen.set_aside(aside)
+            kept, near = chosen.set_aside(aside), begin.near and data.plain.offset_variances
         prepared = prepared.with_held_out(self.backend.run)
         with self.backend.engine(prepared) as engine:
-            data, chosen = self._data(prepared, engine), chosen.taken_up(engine, aside, kept)
+            data, chosen = self._data(prepared, engine).near(near), chosen.taken_up(engine, aside, kept)
             self._plan(engine, max(chosen.setting.rank, 1))
             chosen, result = self._refit(data, begin, chosen, self._checkpoint(engine, step="all entries"))
             return self._model(prepared, data, begin, chosen, result)
@@ -197,7 +201,7 @@ class FolderFit:
             asked = replace(asked, row_side=rows, col_side=cols)
             own = None if saved is None else replace(saved, path=sample_file(saved.path), load_shards=None)
             search = search_in_actor if self.backend.on_ray else search_sample
-            asked, found, noise = search(asked, sample, self.seed, own, self.on_trial)
+            asked, found, noise, near = search(asked, sample, self.seed, own, self.on_trial)
             asked = replace(asked, row_side=None, col_side=None)  # what the sample's lines have
             trials, rank = found.trials, max(found.parameters["rank"], 1)
             tuned = not registry.find(asked.method).samples
@@ -206,7 +210,7 @@ class FolderFit:
                 some = sample.nnz < plain.total
                 most = self.backend.largest_rank(shape, self.entries, rank, KEPT) if some else None
                 strategy = from_sample(asked, found, plain.noise_norm / noise, plain.observations, most)
-                return _Begin(asked, rank, strategy, None, trials)
+                return _Begin(asked, rank, strategy, None, trials, near)
             setting = setting_of(found.parameters)
             named = {CANDIDATE: f"{found.parameters[CANDIDATE]}{ALL_ROWS}"}
         else:

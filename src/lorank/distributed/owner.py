@@ -26,6 +26,8 @@ from lorank.types import Array
 
 # Sums of the parts from index 2^level to (index + 1) 2^level, by (level, index).
 Nodes = dict[tuple[int, int], Array]
+# A name that nobody refers to, and the side of a factor whose shards are in files.
+Gone = tuple[str, str | None]
 # Puts lines of a factor, by their positions, ascending, or all of them, into an array.
 Fetch = Callable[[FactorShards, Array | None, Array], None]
 # Of an owner, a side and further arguments: the number of each part and an answer.
@@ -105,16 +107,14 @@ class Owner:
         with self._guard:
             self._shards[factor.name, number] = shard
 
-    def forget(self, names: Sequence[str]) -> None:
-        """Let go of factors that nobody refers to."""
-        gone = set(names)
+    def forget(self, names: Sequence[Gone]) -> None:
+        """Let go of factors. Their files are looked for, not remembered: a worker that died may have written them."""
+        gone = {name for name, _ in names}
         with self._guard:
-            for name, number in [key for key in self._shards if key[0] in gone]:
-                del self._shards[name, number]
-        if self.folder is not None and gone:
-            numbers = {number for parts in self.sides.values() for number in parts}
-            for name in gone:
-                for number in numbers:
+            self._shards = {key: shard for key, shard in self._shards.items() if key[0] not in gone}
+        for name, side in names:
+            if self.folder is not None and side is not None:
+                for number in self.sides[side]:
                     shard_file(self.folder, name, number).unlink(missing_ok=True)
 
     def copy_lines(self, factor: FactorShards, positions: Array | None, out: Array) -> None:

@@ -24,6 +24,7 @@ from lorank.estimators.parameters import Parameters
 from lorank.estimators.running import threshold_of
 from lorank.linalg import Factors
 from lorank.observations import Observations
+from lorank.problems.offsets import Offsets, empirical_bayes_offsets
 from lorank.solvers import Callback, Checkpoint, Progress, Result, Solver, Stopping, solve
 from lorank.solvers.checkpoint import remove_checkpoint
 from lorank.solvers.result import Status
@@ -32,7 +33,7 @@ from lorank.tuning.path import PAYS, WarmPath
 from lorank.tuning.search import Candidate, Found, Judgement, Search
 from lorank.tuning.setting import Setting, Space, noise_by_threshold, noise_norm
 from lorank.tuning.trial_log import Fitted, OnTrial, TrialLog
-from lorank.tuning.trials import CANDIDATE, TrialStatus
+from lorank.tuning.trials import CANDIDATE, Trial, TrialStatus
 
 # Entries of the sample, and multiples of its lam that all entries are fitted with first.
 SAMPLE, ABOVE = 300_000, (16.0, 4.0)
@@ -41,7 +42,7 @@ SAMPLE, ABOVE = 300_000, (16.0, 4.0)
 RESTARTS = 3
 
 Strategy = Callable[[Search], Fitted | None]
-Searched = tuple[Parameters, Found, float]
+Searched = tuple[Parameters, Found, float, Offsets]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,11 @@ class FolderMethod:
         ridges, rank = self.complete(setting).bias_ridges, max(setting.rank, 1)
         stated = self.plain.observations, regularizer, rank, ridges
         about: dict[str, Any] = {"engine": self.plain.engine, "known": self.known}
-        if self.method.samples or self.known == (None, None):
+        if self.method.samples:
+            return FolderProblem(*stated, **about)
+        if setting.biases:
+            about["near"] = self.plain.offset_variances
+        if self.known == (None, None):
             return FolderProblem(*stated, **about)
         return FeaturedFolderProblem(*stated, **about, feature_ridge=setting.feature_ridge)
 
@@ -82,8 +87,8 @@ class FolderMethod:
 def search_sample(
     asked: Parameters, sample: Observations, seed: int, checkpoint: Checkpoint | None, on_trial: OnTrial | None
 ) -> Searched:
-    """The parameters of the kind that was chosen on a sample, what was found without its factors, and the norm of noise
-    of variance 1 at the entries that it learnt from.
+    """The parameters of the kind that was chosen on a sample, what was found without its factors, the norm of noise of
+    variance 1 at the entries that it learnt from, and what the sample's offsets vary by.
 
     It takes a quarter of the time that there is.
     """
@@ -93,7 +98,8 @@ def search_sample(
     option, found = choosing.tune(asked, parts, seed, checkpoint, on_trial, _runs_on_folders)
     if found.interrupted:
         raise KeyboardInterrupt
-    return option, replace(found, best=Fitted(found.best.trial)), noise_norm(parts[0][0])
+    variances = empirical_bayes_offsets(sample).variances
+    return option, replace(found, best=Fitted(found.best.trial)), noise_norm(parts[0][0]), variances
 
 
 class _Searcher:
@@ -163,11 +169,12 @@ def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, 
     is the largest rank that there is room for; None if the sample was of all rows, so that its rank is known already.
     """
     begin = found.best
+    kind = begin.parameters[CANDIDATE].removesuffix(choosing.ALL_ROWS)
     if begin.parameters["rank"] == 0 and most is not None:
-        others = [trial for trial in found.trials if trial.parameters["rank"]]
+        others = [trial for trial in found.trials if trial.parameters["rank"] and _is_of(trial, kind)]
         begin = Fitted(min(others, key=lambda trial: trial.error)) if others else begin
     space = Space.of(registry.find(asked.method), asked.lam, asked.rank, asked.theta, asked.biases)
-    space = replace(space, given={CANDIDATE: f"{begin.parameters[CANDIDATE]}{choosing.ALL_ROWS}"})
+    space = replace(space, given={CANDIDATE: f"{kind}{choosing.ALL_ROWS}"})
 
     def strategy(search: Search) -> Fitted:
         path = WarmPath(space, everything, search)
@@ -179,6 +186,11 @@ def from_sample(asked: Parameters, found: Found, ratio: float, everything: Any, 
         return alone if fit.error > (1 - PAYS) * alone.error else fit
 
     return strategy
+
+
+def _is_of(trial: Trial, kind: str) -> bool:
+    """Whether a trial is of this kind of model, on some of the sample's rows or all of them."""
+    return bool(trial.parameters[CANDIDATE].removesuffix(choosing.ALL_ROWS) == kind)
 
 
 def downward(weights: Sequence[float | None], setting: Setting, given: Mapping[str, Any]) -> Strategy:

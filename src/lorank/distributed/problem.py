@@ -109,6 +109,8 @@ class FolderProblem(Problem):
     engine: Engine = field(kw_only=True)
     # Directions of the features of rows and of columns, of sides that have any.
     known: Known = field(default=(None, None), kw_only=True)
+    # Variances of the offsets to begin with, where some are known.
+    near: Offsets | None = field(default=None, kw_only=True)
 
     def directions(self, transposed: bool) -> Directions | None:
         return self.known[transposed]
@@ -177,7 +179,7 @@ class FolderProblem(Problem):
             new = self._offsets(transposed)
             return new, self.engine.run(new.side, "offsets", new, other, level, variance, s2, other=other)
 
-        found, (shift_a, shift_b) = alternate(half, none, self.total, rounds)
+        found, (shift_a, shift_b) = alternate(half, none, self.total, rounds, near=self.near)
         a: Any = found.a
         b: Any = found.b
         return replace(found, a=a.shifted(shift_a), b=b.shifted(shift_b))
@@ -185,8 +187,7 @@ class FolderProblem(Problem):
     @cached_property
     def offset_variances(self) -> Offsets:
         """What offsets of rows and columns vary by, without the offsets themselves: found once, by many passes."""
-        nothing = np.zeros(0)
-        return replace(self.offsets(), a=nothing, b=nothing)
+        return self.offsets().variances
 
     def _offsets(self, transposed: bool) -> FactorShards:
         """The name of offsets of one side that are about to be made."""

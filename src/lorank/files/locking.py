@@ -71,7 +71,10 @@ def claim(path: Path, what: str) -> Iterator[None]:
     path, own = Path(os.path.realpath(path)), threading.get_ident()
     with _guard:
         holder, times = _held.get(path, (own, 0))
-        held = None if times else try_claim(path)
+        try:
+            held = None if times else try_claim(path)
+        except OSError as error:
+            raise InputError(f"{what} cannot be written ({error.strerror or error}); put it elsewhere.") from None
         if holder != own or (held is None and not times):
             raise InputError(f"{what} is in use by another process or thread; wait for it, or name another.")
         _held[path] = (own, times + 1)

@@ -63,16 +63,33 @@ def draw_prior(second, total, weight, dof, Lambda, inverse_a, A, free, nu, rng):
 
 
 @kernel
+def log_rising(h, a):
+    """log(Gamma(h + a) / (Gamma(h) h^a)), which is small where h is large.
+
+    There by Stirling's series: the logarithms of two Gamma functions would lose it.
+    """
+    if h < 16:
+        return math.lgamma(h + a) - math.lgamma(h) - a * math.log(h)
+    x, y = 1 / h, 1 / (h + a)
+    last = (y * (1 / 12 - y * y * (1 / 360 - y * y / 1260))) - (x * (1 / 12 - x * x * (1 / 360 - x * x / 1260)))
+    return (h + a - 0.5) * math.log1p(a / h) - a + last
+
+
+@kernel
 def weights_density(t, least, middle, width, times, energy, counts):
     """log density of t = log(nu - least): the likelihood of nu/2 = h with the weights integrated out, and the prior of
-    nu; times[n] is how many lines have n entries."""
+    nu; times[n] is how many lines have n entries.
+
+    Of each line Gamma(h + n/2) / Gamma(h) h^h (h + e)^-(h + n/2), without powers of h that cancel: h grows where lines
+    are all alike, and what is left of sums of h log h is rounding.
+    """
     h = (least + math.exp(t)) / 2
-    value = energy.size * (h * math.log(h) - math.lgamma(h)) - ((t - middle) / width) ** 2 / 2
+    value = -(((t - middle) / width) ** 2) / 2
     for n in range(times.size):
         if times[n] > 0:
-            value += times[n] * math.lgamma(h + n / 2)
+            value += times[n] * log_rising(h, n / 2)
     for i in range(energy.size):
-        value -= (h + counts[i] / 2) * math.log(h + energy[i])
+        value -= (h + counts[i] / 2) * math.log1p(energy[i] / h)
     return value
 
 
@@ -91,7 +108,8 @@ def draw_weights(loss, counts, alpha, t, least, middle, width, rng, out):
     while weights_density(high, least, middle, width, times, energy, counts) > level:
         high += 1
     new = low + rng.random() * (high - low)
-    while not weights_density(new, least, middle, width, times, energy, counts) > level:
+    # At t itself the density is the level where that is so large that the logarithm is lost.
+    while not weights_density(new, least, middle, width, times, energy, counts) >= level:
         low, high = (new, high) if new < t else (low, new)
         new = low + rng.random() * (high - low)
     h = (least + math.exp(new)) / 2
@@ -102,12 +120,12 @@ def draw_weights(loss, counts, alpha, t, least, middle, width, rng, out):
 
 @kernel
 def slope_density(slope, h, levels, energy, counts):
-    """log likelihood of the slope of log weights over levels, those weights integrated out: energies count
-    exp(slope level)-fold.
+    """log likelihood of the slope of log weights over levels, up to a constant, those weights integrated out: energies
+    count exp(slope level)-fold.
 
     levels (lines,) have the mean 0 over entries, so that sizes of weights cancel.
     """
     value = 0.0
     for i in range(energy.size):
-        value -= (h + counts[i] / 2) * math.log(h + energy[i] * math.exp(slope * levels[i]))
+        value -= (h + counts[i] / 2) * math.log1p(energy[i] * math.exp(slope * levels[i]) / h)
     return value

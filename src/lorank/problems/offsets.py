@@ -49,6 +49,11 @@ class Offsets:
             return 1.0, 1.0
         return self.s2 / self.va, self.s2 / self.vb
 
+    @property
+    def variances(self) -> Offsets:
+        """The same without the offsets themselves."""
+        return replace(self, a=np.zeros(0), b=np.zeros(0))
+
     def predict(self, rows: Array, cols: Array) -> Array:
         """mu + a_i + b_j at positions."""
         return self.mu + self.a[rows] + self.b[cols]
@@ -78,19 +83,27 @@ def empirical_bayes_offsets(
 
 
 def alternate(
-    half: Half, none: Sequence[Any], entries: float, rounds: int = ROUNDS, tolerance: float = TOLERANCE
+    half: Half,
+    none: Sequence[Any],
+    entries: float,
+    rounds: int = ROUNDS,
+    tolerance: float = TOLERANCE,
+    near: Offsets | None = None,
 ) -> tuple[Offsets, tuple[float, float]]:
     """The same wherever lines and offsets are kept: the offsets, and the constants that are to be taken off them.
 
     none : zero offsets of rows and of columns.
     entries : how many there are, or what they weigh together.
+    near : variances to begin with, such as those of some of the entries: rounds are then fewer.
     """
     a, b = none
     mu = half(False, b, 0.0, 1.0, 1.0)[1][0] / entries
     scale = half(False, b, mu, 1.0, 1.0)[1][1] / entries
     if scale <= 1e-12 * mu * mu or scale == 0:
         return Offsets(float(mu), a, b, 0.0, 0.0, 0.0), (0.0, 0.0)
-    floor, va, vb, s2 = FLOOR * scale, scale / 4, scale / 4, scale / 2
+    floor = FLOOR * scale
+    first = (scale / 4, scale / 4, scale / 2) if near is None else (near.va, near.vb, near.s2)
+    va, vb, s2 = (max(float(variance), floor) for variance in first)
     # Offsets stay as they come; what those of a side have in common, which goes into mu, is a number.
     shift_a = shift_b = 0.0
     for _ in range(rounds):

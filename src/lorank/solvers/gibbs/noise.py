@@ -84,6 +84,7 @@ def slice_sample(t: float, density: Callable[[float], float], rng: np.random.Gen
         high += width
     while True:
         new = low + rng.random() * (high - low)
-        if density(new) > level:
+        # At t itself it is the level, where densities are so large that the logarithm is lost.
+        if density(new) >= level:
             return float(new)
         low, high = (new, high) if new < t else (low, new)
