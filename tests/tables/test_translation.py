@@ -100,6 +100,23 @@ def test_json_lines(tmp_path):
     assert dense(read(tmp_path / "t.json")[0]) == EXPECTED
 
 
+# Characters that Python's `splitlines` takes for the end of a line, and no format does.
+NO_LINE_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json", "t.csv", "t.txt"])
+def test_only_a_line_end_ends_a_line(tmp_path, name):
+    lines = [("ann", f"one{mark}two", float(number)) for number, mark in enumerate(NO_LINE_ENDS, start=1)]
+    records = [dict(zip(("user", "film", "stars"), line)) for line in lines]
+    text = {
+        "t.jsonl": "\r\n".join(json.dumps(record, ensure_ascii=False) for record in records),
+        "t.json": json.dumps(records, ensure_ascii=False),
+    }.get(name, "user,film,stars\n" + "".join(f"{row},{col},{value}\n" for row, col, value in lines))
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    found, _ = read(tmp_path / name, habits=Habits(na=("-",)) if name == "t.txt" else Habits())
+    assert dense(found) == {(row, col): value for row, col, value in lines}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -41,6 +41,8 @@ PIECES, AT_ONCE, FOLDERS = 5, 50, {"", "_rels", "docProps", "xl", "xl/_rels", "x
 _COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*),(\d+(?:[eE][+-]?\d+)?)\s*")
 # What a float that is a whole number has behind it.
 _WHOLE = re.compile(r"\.0+$")
+# Between lines of JSON; `splitlines` also ends one at U+2028 and the like, which texts may hold.
+_LINE_ENDS = re.compile(r"[\r\n]+")
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _json(path: Path) -> Iterable[Sequence[Any]]:
         if text.lstrip().startswith("["):
             records = json.loads(text)
         else:
-            records = [json.loads(line) for line in text.splitlines() if line.strip()]
+            records = [json.loads(line) for line in _LINE_ENDS.split(text) if line.strip()]
     except (json.JSONDecodeError, RecursionError):
         raise InputError(f"{path} is no table: a table in JSON has one object on each line.") from None
     if not records or not all(isinstance(record, dict) for record in records):
