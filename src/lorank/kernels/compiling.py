@@ -8,6 +8,7 @@ import threading
 import zlib
 from contextlib import suppress
 
+from lorank import progress
 from lorank.errors import InputError, one_line
 
 try:
@@ -126,6 +127,11 @@ class _Cache(FunctionCache):
             _Notice.say_why()
 
 
+def _say(text):
+    if sys.stderr is not None and not progress.quiet:  # print() would take None for the standard output
+        print(f"lorank: {text}", file=sys.stderr, flush=True)
+
+
 class _Notice(event.Listener):
     """Says once per process that kernels are being compiled; a kernel read from the cache says nothing."""
 
@@ -139,7 +145,7 @@ class _Notice(event.Listener):
             return
         if not _Notice.said:
             _Notice.said = True
-            print("lorank: compiling kernels for this machine (once; some seconds)", file=sys.stderr, flush=True)
+            _say("compiling kernels for this machine (once; some seconds)")
         _Notice.say_why()
 
     def on_end(self, event):
@@ -151,7 +157,7 @@ class _Notice(event.Listener):
         if cls.without_cache and not cls.said_why:
             cls.said_why = True
             reason = " ".join(cls.without_cache.split())[:200]
-            print(f"lorank: compiled kernels cannot be kept, so they are compiled anew ({reason})", file=sys.stderr)
+            _say(f"compiled kernels cannot be kept, so they are compiled anew ({reason})")
 
 
 event.register("numba:compile", _Notice())
