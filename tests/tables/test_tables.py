@@ -401,3 +401,13 @@ def test_there_is_room_for_a_column_that_is_joined(tmp_path, monkeypatch):
     monkeypatch.setattr("lorank.memory.free_memory", lambda: 20_000)
     with pytest.raises(MemoryError, match=r"1000 lines of .* would take"):
         tables.read(path, duplicates="mean")
+
+
+def test_an_npy_file_that_does_not_fit_is_not_begun(tmp_path, monkeypatch):
+    """A file with holes takes no room on the disk; the system ends the process that reads it."""
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2000, 1000)})
+        file.truncate(16_000_128)
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 8_000_000)
+    with pytest.raises(MemoryError, match=r"^The array of .*a\.npy would take"):
+        tables.read(tmp_path / "a.npy")

@@ -233,17 +233,25 @@ def test_what_an_excel_file_says_of_the_size_of_a_sheet_is_not_believed(tmp_path
 
 
 def test_an_excel_file_with_odd_styles_is_refused_and_nothing_printed(tmp_path, capsys, monkeypatch):
-    from openpyxl import Workbook
+    from openpyxl import Workbook, load_workbook
 
     book = Workbook()
-    book.active.append(["user", "item", "value"])
+    for line in (["user", "item", "value"], ["ann", "a", 1]):
+        book.active.append(line)
     book.save(tmp_path / "t.xlsx")
 
     def restyled(change):
         return changed(tmp_path / "t.xlsx", "xl/styles.xml", change)
 
-    with pytest.raises(InputError, match="is damaged or not an Excel file"):
-        read(restyled(lambda text: text.replace(b'xfId="0"', b'xfId="9"')))
+    odd = restyled(lambda text: text.replace(b'xfId="0"', b'xfId="9"'))
+    try:
+        load_workbook(odd, read_only=True)
+    except Exception:
+        assert capsys.readouterr().out != ""
+        with pytest.raises(InputError, match="is damaged or not an Excel file"):
+            read(odd)
+    else:  # openpyxl 3.1.0 takes it
+        assert dense(read(odd)[0]) == {("ann", "a"): 1.0}
     assert capsys.readouterr().out == ""
     # Some kilobytes that unpack to 18 MB; of so many styles openpyxl would make 600 MB.
     bomb = restyled(lambda text: text.replace(b"<fonts ", b"<fonts " + b" " * 18_000_000))
