@@ -3,7 +3,6 @@
 import functools
 import pickle
 import signal
-import sys
 import threading
 import zlib
 from contextlib import suppress
@@ -49,7 +48,7 @@ def undisturbed(compile):
         if threading.current_thread() is not threading.main_thread():  # which no signal disturbs
             return compile(*args, **kwargs)
         came = []
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, *progress.ENDS)}
         try:
             for number, handler in before.items():
                 if callable(handler):
@@ -128,8 +127,8 @@ class _Cache(FunctionCache):
 
 
 def _say(text):
-    if sys.stderr is not None and not progress.quiet:  # print() would take None for the standard output
-        print(f"lorank: {text}", file=sys.stderr, flush=True)
+    if not progress.quiet:
+        progress.tell(f"lorank: {text}")
 
 
 class _Notice(event.Listener):
