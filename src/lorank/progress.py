@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Self
 
 from lorank.errors import printable
@@ -18,8 +20,17 @@ WIDTH = 30
 CLEAR_LINE = "\r\x1b[2K"
 
 
+# By what systems, schedulers and closed terminals end a process.
+ENDS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 # Whether no bar is drawn and no line printed, in this process.
 quiet = False
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Put a text on standard error, if that takes it: no fit ends since its log is full or its terminal was closed."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(text, end=end, file=sys.stderr, flush=True)
 
 
 class ProgressBar:
@@ -70,7 +81,7 @@ class ProgressBar:
     def line(self, text: str) -> None:
         """Print a line where there is no terminal to draw on."""
         if not self.on_terminal and not quiet:
-            print(text, file=sys.stderr, flush=True)
+            tell(text)
 
     @property
     def left(self) -> float | None:
@@ -106,7 +117,7 @@ def _write(text: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # some terminals do not know theirs
     except (OSError, ValueError):
         width = 80
-    print(f"{CLEAR_LINE}{text[: width - 1]}", end="", file=sys.stderr, flush=True)
+    tell(f"{CLEAR_LINE}{text[: width - 1]}", end="")
 
 
 def clock_time(seconds: float) -> str:

@@ -367,3 +367,14 @@ def test_a_parameter_that_cannot_be_set_is_refused(run, words, said):
     code, _, err = run(*words)  # before the table is looked for
     assert code == 2
     assert said in " ".join(err.replace("\u2502", " ").split())
+
+
+@pytest.mark.parametrize(
+    "sizes", [(100_000, 100_000, 5_000_000_000), (2_000_000_000, 2, 10), (60_000, 60_000, 80_000_000)]
+)
+def test_a_sample_that_does_not_fit_into_memory_is_refused(fails, monkeypatch, sizes):
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 20 << 30)
+    users, films, ratings = sizes
+    sentence = fails("sample", "a.csv", "--users", users, "--films", films, "--ratings", ratings)
+    assert f"{ratings} ratings of {films} films by {users} users would take" in sentence
+    assert not Path("a.csv").exists()

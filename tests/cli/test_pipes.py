@@ -157,7 +157,7 @@ def test_an_output_that_has_no_such_letters_is_one_sentence(tmp_path):
     model = tmp_path / "m.lorank"
     subprocess.run([*SHELL, "fit", tmp_path / "a.csv", *FIT[:-1], model], check=True, capture_output=True)
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    words = [*SHELL, "recommend", model, "--row", "u", "--seen"]
+    words = [*SHELL, "recommend", model, "--row", "u", "--seen", "-q"]  # -q: kernels may have to be compiled first
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "Error: The output is in ascii, which has no '\\u2603'; set PYTHONIOENCODING=utf-8." in done.stderr

@@ -289,3 +289,14 @@ def test_workers_that_would_only_wait_for_a_core_are_not_started():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert "1000 threads of workers were asked for; ask for fewer workers" in done.stderr
     assert "started" not in done.stdout
+
+
+def test_only_its_user_can_open_the_folder_of_a_ray():
+    """Ray gives everybody all rights on the folder that it is told to use, and its sockets ask for no token."""
+    code = "import glob, os, sys, tempfile; from lorank.distributed import open_ray\nwith open_ray():\n"
+    code += "    [found] = glob.glob(f'{tempfile.gettempdir()}/lorank-ray-{os.getpid()}-*')\n"
+    code += (
+        "    print(oct(os.stat(found).st_mode & 0o777), any(glob.iglob(f'{found}/**/plasma_store', recursive=True)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["0o700", "True"], done.stderr

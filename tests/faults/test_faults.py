@@ -263,3 +263,49 @@ def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch):
     with pytest.raises(InputError, match=r"Ray cannot be started .*try again") as refused, cluster.open_ray():
         pass
     assert "\n" not in str(refused.value)
+
+
+def test_messages_that_nothing_takes_end_no_fit(folder):
+    """A log on a full disk: the fit ended with code 1 and without a model."""
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    command = [sys.executable, "-W", "ignore", "-c", "from lorank.cli import main; main()"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*command, *FIT], stdout=subprocess.DEVNULL, stderr=full, timeout=120)
+        assert lorank.load("model.lorank").shape == (30, 20)
+        refused = subprocess.run([*command, "inspect", "nothing"], stderr=full, timeout=120)
+    assert (done.returncode, refused.returncode) == (0, 1)
+
+
+def test_a_terminal_that_is_closed_ends_a_fit_with_its_checkpoint(folder):
+    """As when a connection is lost: the state was that of the last minute, or none."""
+    pty = pytest.importorskip("pty")
+    ours, its = pty.openpty()
+    own = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"  # the terminal that ends it, too
+    command = [sys.executable, "-W", "ignore", "-c", own + SLOW, *FIT]
+    child = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, start_new_session=True)
+    os.close(its)
+    while not Path("model.lorank.checkpoint").exists():
+        time.sleep(0.01)
+        assert child.poll() is None
+    os.close(ours)
+    try:
+        assert child.wait(60) == 1
+    finally:
+        child.kill()
+    assert Path("model.lorank.checkpoint").exists()
+    assert not list(folder.glob(".*.lock"))
+    assert "Error" not in ended(start(*FIT))
+    assert Path("model.lorank").exists()
+
+
+def test_who_asked_to_go_on_after_a_hangup_does(folder):
+    """`nohup` has a process ignore SIGHUP."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        child = start(*FIT)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    child.send_signal(signal.SIGHUP)
+    assert "Error" not in ended(child)
+    assert Path("model.lorank").exists()

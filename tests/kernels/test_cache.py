@@ -55,6 +55,13 @@ def test_a_damaged_cache(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "silence", ["from lorank import progress; progress.quiet = True", "import sys; sys.stderr = None"]
+)
+def test_nothing_is_said_to_who_asked_for_silence_or_into_the_output(tmp_path, silence):
+    assert run(tmp_path, silence + PROGRAM) == ""
+
+
+@pytest.mark.parametrize(
     ("setting", "sentence"),
     [
         ("NUMBA_NUM_THREADS=0", "unset NUMBA_NUM_THREADS, or set it to 1 or more."),

@@ -5,6 +5,7 @@ import gc
 import gzip
 import lzma
 import sys
+import tracemalloc
 import weakref
 import zipfile
 from contextlib import suppress
@@ -19,7 +20,7 @@ from pyarrow import parquet
 
 from lorank import InputError, tables
 from lorank.observations.identifiers import Identifiers
-from lorank.tables import delimited
+from lorank.tables import delimited, side_tables
 from lorank.tables.names import as_model_spells, spelled
 from lorank.tables.wide import WideTable
 
@@ -378,3 +379,35 @@ def test_no_thread_of_arrow_holds_a_file_when_it_was_read_or_refused(tmp_path, m
         tables.read(tmp_path / "a.csv")
     assert held
     assert not any(lent() for lent in held)
+
+
+def test_a_line_without_an_end_is_not_unpacked_whole(tmp_path):
+    """100 kB of gz are a line of 100 MB, of which one part after the other is looked at."""
+    path = put(tmp_path, "a.csv.gz", gzip.compress(LONG.encode() + b"a" * 100_000_000, 9))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"a\.csv\.gz"):
+            tables.read(path)
+        with pytest.raises(InputError, match=r"a\.csv\.gz"):
+            side_tables.read_side_table(path)
+        assert tracemalloc.get_traced_memory()[1] < 200_000_000  # 318 MB were taken before
+    finally:
+        tracemalloc.stop()
+
+
+def test_there_is_room_for_a_column_that_is_joined(tmp_path, monkeypatch):
+    """Else the system ends the process, after minutes: a small file can be many equal lines."""
+    path = put(tmp_path, "a.csv", "u,i,v\n" + "a,b,1\n" * 1000)
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 20_000)
+    with pytest.raises(MemoryError, match=r"1000 lines of .* would take"):
+        tables.read(path, duplicates="mean")
+
+
+def test_an_npy_file_that_does_not_fit_is_not_begun(tmp_path, monkeypatch):
+    """A file with holes takes no room on the disk; the system ends the process that reads it."""
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2000, 1000)})
+        file.truncate(16_000_128)
+    monkeypatch.setattr("lorank.memory.free_memory", lambda: 8_000_000)
+    with pytest.raises(MemoryError, match=r"^The array of .*a\.npy would take"):
+        tables.read(tmp_path / "a.npy")

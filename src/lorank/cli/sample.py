@@ -10,6 +10,9 @@ import typer
 from lorank.cli.options import SeedOption
 from lorank.cli.terminal import say
 
+# Bytes that a rating takes in memory until it is written, and the name of a user or a film, as measured.
+PER_RATING, PER_NAME = 300, 150
+
 
 def sample(
     output: Annotated[Path, typer.Argument(help="Table to write: csv, tsv or parquet.")],
@@ -31,10 +34,15 @@ def sample(
     import numpy as np
 
     from lorank.errors import InputError
+    from lorank.memory import check_memory
     from lorank.tables import write
 
     if ratings > users * films:
         raise InputError(f"{users} users and {films} films have {users * films} pairs; ask for fewer ratings.")
+    # NumPy shuffles all pairs where more than a fiftieth of them is drawn, and needs room for the drawn ones elsewhere.
+    pairs = 8 * users * films if 50 * ratings > users * films else 0
+    needed = pairs + PER_RATING * ratings + PER_NAME * (users + films)
+    check_memory(needed, f"{ratings} ratings of {films} films by {users} users", "ask for fewer")
     rng = np.random.default_rng(seed)
     user, film = np.divmod(rng.choice(users * films, ratings, replace=False), films)
     taste = (0.5 * rng.standard_normal((users, 4)))[user] * rng.standard_normal((films, 4))[film]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lorank.errors import printable, shortened
-from lorank.progress import CLEAR_LINE
+from lorank.progress import CLEAR_LINE, ENDS, tell
 
 # Whether only answers and errors are printed.
 quiet = False
@@ -24,7 +24,7 @@ def say(text: str, always: bool = False) -> None:
         return
     text = printable(shortened(text))
     # On a terminal a progress bar may be on this line.
-    print(f"{CLEAR_LINE}{text}" if sys.stderr.isatty() else text, file=sys.stderr)
+    tell(f"{CLEAR_LINE}{text}" if sys.stderr.isatty() else text)
 
 
 def answer(facts: Mapping[str, Any], as_json: bool) -> None:
@@ -154,7 +154,7 @@ def _json_on_output() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 def noting_interrupts() -> Iterator[list[bool]]:
     """Whether Ctrl-C was pressed, or the process asked to end: the list is not empty then.
 
-    The interrupt itself goes its way. SIGTERM, by which systems and schedulers end a process, is one too.
+    The interrupt itself goes its way. What systems, schedulers and closed terminals end a process by is one too.
     """
     pressed: list[bool] = []
 
@@ -162,7 +162,7 @@ def noting_interrupts() -> Iterator[list[bool]]:
         pressed.append(True)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, *_not_ignored())}
     try:
         yield pressed
     finally:
@@ -170,22 +170,28 @@ def noting_interrupts() -> Iterator[list[bool]]:
             signal.signal(number, handler)
 
 
+def _not_ignored() -> list[signal.Signals]:
+    """Signals that end a process; those that `nohup` has it ignore are left alone."""
+    return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
 @contextmanager
 def ending_cleanly() -> Iterator[None]:
-    """SIGTERM as Ctrl-C: what is open is closed, and temporary files are removed."""
+    """SIGTERM and SIGHUP as Ctrl-C: what is open is closed, and temporary files are removed."""
 
     def end(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
     try:
-        before = signal.signal(signal.SIGTERM, end)
+        before = {number: signal.signal(number, end) for number in _not_ignored()}
     except ValueError:  # only the main thread may
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def beside(ids: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ MOST = 4
 # Ray asks for at least 75 MB.
 LEAST_STORE = 100 << 20
 # What Ray's names leave of the length of a socket's path.
-LONGEST_PARENT = 16
+LONGEST_PARENT = 14
 LOOPBACK = "127.0.0.1"
 # The first release of Ray that can ask for a token.
 OLDEST = (2, 52)
@@ -109,7 +109,7 @@ def open_ray(address: str | None = None, cpus: int = 2, store_bytes: int = 0) ->
                     num_cpus=cpus,
                     include_dashboard=False,
                     object_store_memory=max(store_bytes, LEAST_STORE),
-                    _temp_dir=str(folder),
+                    _temp_dir=str(folder / "r"),  # which Ray opens to everybody; nobody else gets into ours
                     _node_ip_address=LOOPBACK,
                     log_to_driver=False,
                     logging_level=logging.ERROR,

@@ -7,14 +7,13 @@ What was not seen counts a little as not wanted (`lorank.problems.unobserved`), 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lorank import losses, registry
+from lorank import losses, progress, registry
 from lorank.errors import InputError
 from lorank.estimators import running
 from lorank.estimators.parameters import DEFAULT_MAX_ITER, DEFAULT_METHOD, DEFAULT_TOL, Parameters
@@ -66,11 +65,10 @@ def applies(asked: Parameters, observations: Observations) -> bool:
         return False
     if not asked.any_method and registry.find(asked.method).samples:  # it knows nothing of what was not observed
         return False
-    print(
-        "lorank: all values are the same, so who has what is learnt: goal='ranking' (goal='values' fits the values)",
-        file=sys.stderr,
-        flush=True,
-    )
+    if not progress.quiet:
+        progress.tell(
+            "lorank: all values are the same, so who has what is learnt: goal='ranking' (goal='values' fits the values)"
+        )
     return True
 
 

@@ -3,11 +3,11 @@
 import functools
 import pickle
 import signal
-import sys
 import threading
 import zlib
 from contextlib import suppress
 
+from lorank import progress
 from lorank.errors import InputError, one_line
 
 try:
@@ -48,7 +48,7 @@ def undisturbed(compile):
         if threading.current_thread() is not threading.main_thread():  # which no signal disturbs
             return compile(*args, **kwargs)
         came = []
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, *progress.ENDS)}
         try:
             for number, handler in before.items():
                 if callable(handler):
@@ -126,6 +126,11 @@ class _Cache(FunctionCache):
             _Notice.say_why()
 
 
+def _say(text):
+    if not progress.quiet:
+        progress.tell(f"lorank: {text}")
+
+
 class _Notice(event.Listener):
     """Says once per process that kernels are being compiled; a kernel read from the cache says nothing."""
 
@@ -139,7 +144,7 @@ class _Notice(event.Listener):
             return
         if not _Notice.said:
             _Notice.said = True
-            print("lorank: compiling kernels for this machine (once; some seconds)", file=sys.stderr, flush=True)
+            _say("compiling kernels for this machine (once; some seconds)")
         _Notice.say_why()
 
     def on_end(self, event):
@@ -151,7 +156,7 @@ class _Notice(event.Listener):
         if cls.without_cache and not cls.said_why:
             cls.said_why = True
             reason = " ".join(cls.without_cache.split())[:200]
-            print(f"lorank: compiled kernels cannot be kept, so they are compiled anew ({reason})", file=sys.stderr)
+            _say(f"compiled kernels cannot be kept, so they are compiled anew ({reason})")
 
 
 event.register("numba:compile", _Notice())

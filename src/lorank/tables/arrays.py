@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ def read_npz(path: Path, value: str | None = None) -> Observations:
 
     check_exists(path)
     with reading(path, "an array"):
+        if not zipfile.is_zipfile(on_disk(path)):
+            check_memory(on_disk(path).stat().st_size, f"The array of {path}", "give a smaller one")
         file = np.load(on_disk(path), allow_pickle=False)
         if isinstance(file, np.ndarray):
             return Observations.from_dense(file)

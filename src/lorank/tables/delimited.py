@@ -27,7 +27,7 @@ SAMPLE = 1 << 16
 # Characters of a field at most: Arrow reads it within a block. The limit of the csv module, 131,072, is one of the
 # whole process, and is only raised.
 csv.field_size_limit(max(BLOCK, csv.field_size_limit()))
-# Lines that the sample should have, and bytes that it may take for them.
+# Lines that the sample should have, and bytes that it may take for them; characters of a line that are read at most.
 LINES, LONGEST = 10, 1 << 24
 _CANDIDATES = ("::", "\t", ";", "|", ",", " ")
 # Seconds that Arrow's threads may take to let go of a file.
@@ -109,7 +109,7 @@ class DelimitedFile:
     def records(self) -> Iterator[list[str]]:
         """The fields of one row after another, as text: for small tables."""
         with self._opened() as file:
-            rows = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=self._parsed)
+            rows = csv.reader(_lines(file), delimiter=self._parsed)
             for fields in rows:
                 if rows.line_num <= self.skip or not fields:
                     continue
@@ -121,7 +121,7 @@ class DelimitedFile:
         """Raise the error of the first line that is wrong, with its number."""
         width, number, row = len(self.columns), 0, 0
         with self._opened() as file:
-            records = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=self._parsed)
+            records = csv.reader(_lines(file), delimiter=self._parsed)
             try:
                 for fields in records:
                     number, last = records.line_num, number
@@ -169,6 +169,15 @@ class DelimitedFile:
         with open_input(self.path, advance, self.member) as file:
             stream: Any = io.BufferedReader(_Stream(file, self.delimiter.encode()), BLOCK)
             yield stream
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """The lines of a text, one at a time; a small file may unpack to one of gigabytes."""
+    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    while line := text.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise csv.Error(f"it has more than {LONGEST} characters")
+        yield line
 
 
 def read_all(stream: IO[bytes], path: Path, times: int, advice: str) -> bytes:

@@ -229,7 +229,8 @@ def read_long(
     for its_rows, its_cols, its_values in blocks(path, row, col, value, delimiter, header, advance):
         lines += its_values.size
         # A small file may be packed repetition: it is refused before the memory is gone.
-        check_memory(16 * its_values.size + lines, f"{lines} lines of {path}", "keep fewer of them")
+        # Of three columns one is held twice while its pieces are joined.
+        check_memory(16 * its_values.size + 8 * lines, f"{lines} lines of {path}", "keep fewer of them")
         pieces[0].append(row_names.codes(*its_rows))
         pieces[1].append(col_names.codes(*its_cols))
         pieces[2].append(its_values)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lorank.errors import InputError
 from lorank.files import kind_of, open_input
@@ -37,10 +37,14 @@ MOST_CELLS = 100
 # Times the unpacked size of a part of an Excel file that it takes in memory: sheets and their texts are read in pieces,
 # what is in these folders is read at once.
 PIECES, AT_ONCE, FOLDERS = 5, 50, {"", "_rels", "docProps", "xl", "xl/_rels", "xl/theme"}
+# What an element of XML takes in memory besides its text, and what begins or ends a line of a sheet, or a text of it.
+ELEMENT, _LINE_TAG = 150, re.compile(rb"(?:row|si)>")
 # A number with a decimal comma, and dots between thousands.
 _COMMA = re.compile(r"\s*([+-]?)(\d{1,3}(?:\.\d{3})+|\d*),(\d+(?:[eE][+-]?\d+)?)\s*")
 # What a float that is a whole number has behind it.
 _WHOLE = re.compile(r"\.0+$")
+# Between lines of JSON; `splitlines` also ends one at U+2028 and the like, which texts may hold.
+_LINE_ENDS = re.compile(r"[\r\n]+")
 
 
 @dataclass(frozen=True)
@@ -164,12 +168,34 @@ def _excel(path: Path, sheet: str | None) -> Iterable[Sequence[Any]]:
 
 def _check_parts(path: Path) -> None:
     """Refuse an Excel file whose parts would not fit into memory: a small one may be packed a thousand times."""
+
+    def check(needed: int) -> None:
+        check_memory(needed, f"Reading {path}", "save the table as csv")
+
     with zipfile.ZipFile(path) as archive:
         needed = 0
         for part in archive.infolist():
             folder, _, name = part.filename.rpartition("/")
             needed += part.file_size * (AT_ONCE if folder in FOLDERS and name != "sharedStrings.xml" else PIECES)
-    check_memory(needed, f"Reading {path}", "save the table as csv")
+        check(needed)
+        for part in archive.infolist():
+            with archive.open(part) as file:
+                check(needed + _memory_of_elements(file, path))
+
+
+def _memory_of_elements(file: IO[bytes], path: Path) -> int:
+    """Bytes that the parser keeps of a part of an Excel file: all of its lines, and of one all that is in it."""
+    ends = most = since = 0
+    while block := file.read(1 << 20):
+        if block[:2] in (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<") or b"<!ENTITY" in block:
+            raise InputError(f"{path} is in UTF-16 or has entities, as no Excel file; save the table as csv.")
+        first, *others = _LINE_TAG.split(block)
+        ends += len(others)
+        for piece in (first, *others):
+            if piece is not first:
+                most, since = max(most, since), 0
+            since += piece.count(b"<") + piece.count(b"=")
+    return ELEMENT * (ends + 2 * max(most, since))
 
 
 def _json(path: Path) -> Iterable[Sequence[Any]]:
@@ -184,7 +210,7 @@ def _json(path: Path) -> Iterable[Sequence[Any]]:
         if text.lstrip().startswith("["):
             records = json.loads(text)
         else:
-            records = [json.loads(line) for line in text.splitlines() if line.strip()]
+            records = [json.loads(line) for line in _LINE_ENDS.split(text) if line.strip()]
     except (json.JSONDecodeError, RecursionError):
         raise InputError(f"{path} is no table: a table in JSON has one object on each line.") from None
     if not records or not all(isinstance(record, dict) for record in records):
