@@ -83,8 +83,10 @@ def folder(tmp_path, monkeypatch):
 def start(*words):
     command = [sys.executable, "-W", "ignore", "-c", SLOW, *words]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while "ready" not in child.stderr.readline():
-        pass
+    said = ""
+    while "ready" not in said:
+        assert child.poll() is None, said
+        said = child.stderr.readline()
     return child
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -55,4 +56,7 @@ def serve(
     say(f"Serving {model.name} at {address}{shown} ({workers} process{'es' * (workers > 1)}); Ctrl-C ends it.")
     if not is_loopback(host):
         say("Other machines can reach it; what they send is not encrypted unless a proxy in front of it does that.")
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and callable(signal.getsignal(hangup)):  # an interrupt is for commands; this ends a server
+        signal.signal(hangup, lambda *about: signal.raise_signal(signal.SIGTERM))
     run(service, host, port, workers)
