@@ -349,6 +349,18 @@ def test_a_quote_that_is_never_closed_is_found_in_one_pass(tmp_path):
         tables.read(path)
 
 
+@pytest.mark.parametrize("name", ["a.npz", "b.npz", "c.npy"])
+def test_a_refused_array_says_in_which_file_it_is(tmp_path, name):
+    """What is wrong is found where nothing of files is known."""
+    forged = scipy.sparse.csr_matrix(np.eye(3))
+    forged.indptr = np.array([0, 1 << 28, 2, 3])
+    scipy.sparse.save_npz(tmp_path / "a.npz", forged)
+    np.savez(tmp_path / "b.npz", rows=[0, 0], cols=[1, 1], values=[5.0, 0.0])
+    np.save(tmp_path / "c.npy", np.full((2, 2), np.inf))
+    with pytest.raises(InputError, match=name):
+        tables.read(tmp_path / name)
+
+
 def test_names_of_others_are_on_one_line(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, **{"one\nline\x1b[31m": np.eye(2), "other": np.eye(2)})

@@ -13,16 +13,23 @@ from lorank.files.remote import refused
 # Errors that say what they are, or are the program's own. Whatever else is raised while a file is read is of the
 # library that reads it: each has its own kinds, some (pyarrow's ArrowException) derive from Exception alone, and some
 # (Zarr's) are assertions.
-OTHERS = (InputError, MemoryError, ImportError, NameError, Warning)
+OTHERS = (MemoryError, ImportError, NameError, Warning)
 
 
 @contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Within this block an error of a library is an InputError that names the file: it is damaged, or not `what`."""
+    """Within this block an error of a library is an InputError that names the file: it is damaged, or not `what`.
+
+    So is one of ours, which may be about arrays and know nothing of files.
+    """
     try:
         yield
     except OTHERS:
         raise
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from None
     except FileNotFoundError:
         raise InputError(f"The file {path} is gone; put it back.") from None
     except PermissionError as error:
