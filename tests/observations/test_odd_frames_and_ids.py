@@ -7,6 +7,7 @@ import pytest
 
 import lorank
 from lorank import InputError, MatrixCompletion, Observations
+from lorank.observations.identifiers import Identifiers
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 pl = pytest.importorskip("polars", reason="polars is not installed")
@@ -81,3 +82,9 @@ def test_large_whole_numbers_of_polars_are_ids():
 def test_complex_columns_do_not_lose_their_imaginary_parts():
     with pytest.raises(InputError, match="Complex data not supported"):
         MatrixCompletion(rank=1, lam=0.1).fit(pd.DataFrame({"a": [1 + 2j, 2.0], "b": [1.0, 2.0]}))
+
+
+def test_ids_can_be_looked_at():
+    few, many = (Identifiers.of(ids) for ids in (["ann", "bob"], range(-2, 5)))
+    assert (repr(few), list(few)) == ("Identifiers(2: 'ann', 'bob')", ["ann", "bob"])
+    assert (repr(many), list(many)) == ("Identifiers(7: -2, -1, 0, ...)", list(range(-2, 5)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -110,6 +110,13 @@ class Identifiers:
 
     def __len__(self) -> int:
         return int(self.values.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values.tolist())
+
+    def __repr__(self) -> str:
+        first = ", ".join(repr(name) for name in self.values[:3].tolist())
+        return f"Identifiers({len(self)}: {first}{', ...' if len(self) > 3 else ''})"
 
 
 def _refuse_missing(positions: npt.NDArray[np.int64], missing: int) -> None:

@@ -239,7 +239,7 @@ class Observations:
         if at >= 0:
             row, col = self.name_of_row(int(self.rows[at])), self.name_of_col(int(self.cols[at]))
             size = abs(float(self.values[at]))
-            number = f", {size:.3g} in size," if np.isfinite(size) else ""  # infinite is what float32 could not hold
+            number = f", {size:.3g} in size," if np.isfinite(size) else ","  # infinite is what float32 could not hold
             raise InputError(f"The largest value, at ({row}, {col}){number} {checks.extremity(size, self.dtype)}")
         return self
 
