@@ -1,6 +1,7 @@
 """What several tests share."""
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +41,11 @@ def registry():
     yield CATALOGUE
     CATALOGUE.clear()
     CATALOGUE.update(before)
+
+
+@pytest.fixture
+def hangups_end():
+    """SIGHUP ends child processes, as by default: under `nohup`, and on some CI machines, they would ignore it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -279,7 +279,7 @@ def test_messages_that_nothing_takes_end_no_fit(folder):
     assert (done.returncode, refused.returncode) == (0, 1)
 
 
-def test_a_terminal_that_is_closed_ends_a_fit_with_its_checkpoint(folder):
+def test_a_terminal_that_is_closed_ends_a_fit_with_its_checkpoint(folder, hangups_end):
     """As when a connection is lost: the state was that of the last minute, or none."""
     pty = pytest.importorskip("pty")
     ours, its = pty.openpty()

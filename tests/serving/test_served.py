@@ -38,7 +38,7 @@ def test_a_pipe_in_the_place_of_the_model_is_not_waited_for(model, path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM", "SIGINT"])
-def test_whatever_ends_a_server_ends_it_without_a_traceback(path, name):
+def test_whatever_ends_a_server_ends_it_without_a_traceback(path, name, hangups_end):
     """A terminal that is closed sends SIGHUP."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
