@@ -1,6 +1,6 @@
 """Spark's ALS beside lorank: the same Parquet files, the same rank, both threads of two cores; seconds, memory, error.
 
-python3 -m venv /tmp/env-spark && /tmp/env-spark/bin/pip install pyspark        # and Java 17
+python3 -m venv /tmp/env-spark && /tmp/env-spark/bin/pip install pyspark numpy        # and Java 17
 python benchmarks/spark.py --spark-python /tmp/env-spark/bin/python [--entries 1e6 10e6 20e6]
 
 Both read the training file, fit, and predict the pairs of the test file, in a process of their own. The strength of the

@@ -158,8 +158,10 @@ def test_what_is_refused(run):
         ["--titles", "films.csv"],
         ["--loss", "huber"],
         ["--goal", "ranking"],
+        ["--memory-budget", "0"],
     ):
         run("fit", "data", *words, code=2)
+    run("fit", "test.csv", "--memory-budget", "1", code=2)
     Path("data/1.parquet").write_bytes(b"nothing")
     assert "1.parquet is damaged" in run("fit", "data", *EXPLICIT, code=1)[1]
     Path("empty").mkdir()
@@ -168,13 +170,13 @@ def test_what_is_refused(run):
 
 @needs_ray
 def test_ray_from_the_shell_gives_the_same_model(run, monkeypatch):
-    """A folder and one file in a Ray of two workers; nothing of it is heard, and nothing is left."""
+    """Two workers, each with 10 kB for what it fetches; nothing of Ray is heard."""
     monkeypatch.setattr(parts, "PARTS", USUAL)  # the other process has as many
     run("fit", "data", "-o", "alone", *EXPLICIT)
+    far = ["--backend", "ray", "--workers", "2", "--memory-budget", "1e-5"]
     answer = subprocess.run(
-        [*SHELL, "fit", "data", "-o", "far", "--backend", "ray", "--workers", "2", *EXPLICIT],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [*SHELL, "fit", "data", "-o", "far", *far, *EXPLICIT], capture_output=True, text=True, check=True
+    )
     taken, plan = answer.stderr.splitlines()
     assert taken.startswith("Taking column")
     assert plan.startswith("A sweep moves")

@@ -272,7 +272,7 @@ def test_batch_means_tell_the_variance_of_a_mean():
         x = 0.5 * x + rng.standard_normal(400)
         probes = probes.add(x)
     # An autoregression of 0.5 has a mean of variance 1 / (1 - 0.5)^2 / count.
-    early, variance = probes.settled()
+    early, variance = probes.burn_in()
     assert early == 0
     assert variance == pytest.approx(4 / 200, rel=0.2)
     assert probes.sums.shape == (10, 400)
@@ -283,7 +283,7 @@ def test_draws_on_the_way_to_the_posterior_belong_to_the_burn_in():
     probes = Probes(np.zeros(400, int), np.zeros(400, int), np.zeros((10, 400)))
     for t in range(160):
         probes = probes.add(5 * np.exp(-t / 10) + rng.standard_normal(400))
-    early, variance = probes.settled()
+    early, variance = probes.burn_in()
     assert 16 < early < 80
     assert variance == pytest.approx(1 / (160 - early), rel=0.2)
 

@@ -16,6 +16,7 @@ from lorank.cli.options import (
     Backend,
     BackendOption,
     BiasesOption,
+    BudgetOption,
     ColFeaturesOption,
     ColOption,
     CommentOption,
@@ -120,6 +121,7 @@ def fit(
     workers: WorkersOption = None,
     address: AddressOption = None,
     work_folder: WorkFolderOption = None,
+    memory_budget: BudgetOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint; an error if there is none.")
     ] = False,
@@ -145,7 +147,7 @@ def fit(
 
     Example: lorank fit ratings.csv --row user --col film --value stars -o model.lorank
     """
-    runs = Backend.of(table, backend, out_of_core, workers, address, work_folder)
+    runs = Backend.of(table, backend, out_of_core, workers, address, work_folder, memory_budget)
     chosen = method_of(method, assignments)
     params = {
         "method": chosen if assignments else method,
@@ -216,15 +218,13 @@ def fit(
     with ProgressBar(f"Fitting {observations.nnz} entries") as bar, runs.cluster(), noting_interrupts() as interrupted:
         follow = FitProgress(model, bar, lambda: _say_resumed(resumed))
         try:
-            told: dict[str, Any] = {"callbacks": [follow], "checkpoint": saved, "on_trial": follow.trial}
-            model.fit(observations, validation=held_out, times=times, **told)
+            options: dict[str, Any] = {"callbacks": [follow], "checkpoint": saved, "on_trial": follow.trial}
+            model.fit(observations, validation=held_out, times=times, **options)
         except KeyboardInterrupt:
             interrupted.append(True)
     if interrupted:
-        state = (
-            f"; the state is in {saved}. Give the same command again to go on from there." if saved.exists() else "."
-        )
-        say(f"Interrupted{state}")
+        state = f"; the state is in {saved}. Give the same command again to go on from there"
+        say(f"Interrupted{state if saved.exists() else ''}.")
         raise typer.Exit(1)
     fitted = titled(replace(model.model_, columns=columns), titles)
     refuse_diverged(fitted)

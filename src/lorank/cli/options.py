@@ -139,6 +139,14 @@ WorkFolderOption = Annotated[
     Path | None,
     typer.Option(rich_help_panel=SCALE, help="Folder for the blocks; on a cluster, on storage that all nodes share."),
 ]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        "--memory-budget",
+        rich_help_panel=SCALE,
+        help="Gigabytes of the other factor's lines that a worker of a folder's fit holds at a time.",
+    ),
+]
 VariableOption = Annotated[
     str | None, typer.Option(help="NetCDF: the variable, if there are several; long tables: the column.")
 ]
@@ -178,6 +186,7 @@ class Backend:
     workers: int
     address: str | None
     work_folder: Path | None
+    budget: float | None = None
 
     @classmethod
     def of(
@@ -188,6 +197,7 @@ class Backend:
         workers: int | None,
         address: str | None,
         work_folder: Path | None,
+        budget: float | None = None,
     ) -> Backend:
         if backend not in ("local", "ray"):
             raise typer.BadParameter(f"give local or ray, not {backend!r}.", param_hint="--backend")
@@ -199,7 +209,9 @@ class Backend:
             raise typer.BadParameter("--workers and --address go with --backend ray.")
         if work_folder is not None and not in_parts:
             raise typer.BadParameter("--work-folder is for folders of parquet files.")
-        return cls(on_ray, in_parts, workers or 2, address, work_folder)
+        if budget is not None and not (in_parts and budget > 0):
+            raise typer.BadParameter("--memory-budget is a number of gigabytes above 0, for folders of parquet files.")
+        return cls(on_ray, in_parts, workers or 2, address, work_folder, budget)
 
     def cluster(self) -> AbstractContextManager[None]:
         """The Ray cluster for a fit of data in memory; without an address the fit starts its own."""
@@ -231,6 +243,7 @@ class Backend:
             "work_folder": self.work_folder,
             "workers": self.workers if self.on_ray else 1,
             "threads": threads or (1 if self.on_ray else available_cores()),
+            "memory_budget": None if self.budget is None else 1e9 * self.budget,
         }
 
 

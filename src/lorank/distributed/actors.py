@@ -119,7 +119,7 @@ class RayEngine(Engine):
         self._own = [
             {side: [_stored(part) for part in run[number]] for side, run in runs.items()} for number in range(workers)
         ]
-        self._told = [0] * workers
+        self._sent = [0] * workers
         self._gone: list[Gone] = []
         self._actors = [self._start(number) for number in range(workers)]
         self._routes: dict[str, Any] = {}
@@ -132,8 +132,8 @@ class RayEngine(Engine):
         common = ray.put(args)
 
         def ask(number: int) -> Any:
-            told, self._told[number] = self._told[number], len(self._gone)
-            return self._actors[number].run.remote(side, operation, common, self._gone[told:], self._route(other))
+            sent, self._sent[number] = self._sent[number], len(self._gone)
+            return self._actors[number].run.remote(side, operation, common, self._gone[sent:], self._route(other))
 
         answers = self._everywhere(side, ask)
         self._routes = {}

@@ -175,7 +175,7 @@ class ShardBPMF(BPMF):
     def posterior(self, problem: Any, state: Any) -> Posterior:
         """The posterior of the kept draws after the burn-in, in shards."""
         chain = state if state.draws.count else replace(state, mean=state.factors.left).counted()
-        posterior: Posterior = chain.draws.finish(problem.engine, chain.probes.settled()[0])
+        posterior: Posterior = chain.draws.finish(problem.engine, chain.probes.burn_in()[0])
         return posterior
 
 

@@ -114,8 +114,8 @@ def compare(
             f"validation and test must be positive and leave something to train on; got {validation}, {test}."
         )
     if goal == "ranking":
-        told: dict[str, Any] = {"n_jobs": n_jobs, "on_trial": on_trial, "times": times}
-        return Comparison(compare_lists(observe(X), methods, test=test, metric=metric, seed=seed, **told))
+        options: dict[str, Any] = {"n_jobs": n_jobs, "on_trial": on_trial, "times": times}
+        return Comparison(compare_lists(observe(X), methods, test=test, metric=metric, seed=seed, **options))
     if goal != "values":
         raise InputError(f"goal must be 'values' or 'ranking'; got {goal!r}.")
     if times is not None:

@@ -38,9 +38,9 @@ def describe(model: Contents, arrays: dict[str, Array]) -> dict[str, Any]:
         arrays |= {f"calibration.{part}": np.asarray(getattr(calibration, part), np.float32) for part in CALIBRATION}
     params, objects, lost = _parameters(model, arrays)
     titles = {}
-    for side, told in (("row", model.row_titles), ("col", model.col_titles)):
-        titles[side] = list(told)
-        for number, texts in enumerate(told.values()):
+    for side, own in (("row", model.row_titles), ("col", model.col_titles)):
+        titles[side] = list(own)
+        for number, texts in enumerate(own.values()):
             pack_text([str(text) for text in texts], f"{side}_titles.{number}", arrays)
     return {
         "written_by": f"lorank {lorank.__version__}",

@@ -70,9 +70,9 @@ def _counts(model: Model, axis: int) -> Array:
 
 
 def _named(model: Model, positions: Array, axis: int) -> list[dict[str, Any]]:
-    names, told = model.names(positions, axis), model.titles(positions, axis)
+    names, titles = model.names(positions, axis), model.titles(positions, axis)
     return [
-        {"id": str(name), "title": " · ".join(str(text[t]) for text in told.values() if text[t])}
+        {"id": str(name), "title": " · ".join(str(text[t]) for text in titles.values() if text[t])}
         for t, name in enumerate(names.tolist())
     ]
 

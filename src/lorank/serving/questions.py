@@ -164,9 +164,9 @@ def similar(model: Model, given: Any, limits: Limits) -> Json:
     for asked in [names.tolist()] if but_not else [[name] for name in names.tolist()]:
         unwanted = None if but_not is None else _spelled(but_not, ids).tolist()
         found, cosine = model.similar(**{side: asked}, n=n, but_not=unwanted)
-        told = model.titles(model.find(found, axis), axis) if found.size else {}
+        titles = model.titles(model.find(found, axis), axis) if found.size else {}
         items = [
-            {side: _plain(name), "cosine": float(value), **{key: str(text[t]) for key, text in told.items()}}
+            {side: _plain(name), "cosine": float(value), **{key: str(text[t]) for key, text in titles.items()}}
             for t, (name, value) in enumerate(zip(found, cosine))
         ]
         lists.append({side: asked[0] if len(asked) == 1 else asked, "items": items})

@@ -67,10 +67,10 @@ class Served:
         log.info("Serving the new model of %s.", self.path.name)
         return True
 
-    async def follow(self, told: object) -> None:
-        """Refresh from time to time, for as long as the server runs; `told` is called with each outcome."""
+    async def follow(self, report: object) -> None:
+        """Refresh from time to time, for as long as the server runs; `report` is called with each outcome."""
         while True:
             await asyncio.sleep(PACE)
             outcome = await asyncio.to_thread(self.refresh)
-            if outcome is not None and callable(told):
-                told(outcome)
+            if outcome is not None and callable(report):
+                report(outcome)

@@ -164,7 +164,7 @@ class BPMF(Solver):
 
     def remark(self, state: Chain) -> str:
         if state.draws.count:
-            excess, draws, early = _excess(state), state.draws, state.probes.settled()[0]
+            excess, draws, early = _excess(state), state.draws, state.probes.burn_in()[0]
             error = f"; their Monte Carlo error adds {excess:.1%} to that of predictions" if excess < np.inf else ""
             left, count = draws.count - draws.before(early), draws.offered - early
             kept = "" if left == count else f", of which {left} are kept"
@@ -175,7 +175,7 @@ class BPMF(Solver):
         """The posterior of the kept draws after the burn-in, whose arrays it takes over."""
         chain = state if state.draws.count else replace(state, mean=state.factors.left).counted()
         levels = problem.levels[0] if isinstance(problem.pointwise, Ordinal) else None
-        return chain.draws.finish(levels, chain.probes.settled()[0])
+        return chain.draws.finish(levels, chain.probes.burn_in()[0])
 
     def memory(self, shape: tuple[int, int], entries: int, rank: int, itemsize: int, biased: bool) -> int:
         """As for every solver, and the kept draws."""
@@ -198,7 +198,7 @@ def _bytes(m: int, n: int, rank: int, biased: bool) -> int:
 
 def _excess(chain: Chain) -> float:
     """What the Monte Carlo error adds to that of predictions, as a part of it: its variance / 2 that of the noise."""
-    probes, variance = chain.probes, chain.probes.settled()[1]
+    probes, variance = chain.probes, chain.probes.burn_in()[1]
     if variance == np.inf:  # as it is in most sweeps of a short chain
         return variance
     return variance / (2 * float(chain.noise_variances(probes.rows, probes.cols).mean()))

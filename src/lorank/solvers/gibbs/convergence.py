@@ -49,7 +49,7 @@ class Probes:
         sums[count // length] += x
         return replace(self, sums=sums, length=length, count=count + 1)
 
-    def settled(self) -> tuple[int, float]:
+    def burn_in(self) -> tuple[int, float]:
         """How many draws at the beginning belong to the burn-in, and the variance of the mean over all others.
 
         The variance, averaged over entries, is that of the means of B batches by B. Draws on the way from the start to
