@@ -40,6 +40,15 @@ HEALTH = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_thresh
 # Workers as nice as what starts them, as lorank has it where it starts Ray itself.
 NICE = {"RAY_worker_niceness": "0"}
 
+# Ends when Ray has so many nodes.
+JOINED = """
+import sys, time
+import ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+while sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[2]):
+    time.sleep(0.2)
+"""
+
 DRIVER = """
 import json, sys, time
 import numpy as np
@@ -129,6 +138,17 @@ class Nodes:
                 self.start(node, sys.executable, "-c", RAY, "start", *words, stdout=log, stderr=log)
             if node == 0:
                 self._wait_for_head()
+        # A fit begins with the nodes that there are.
+        address, log = f"{self.address(0)}:{PORT}", self.home / "log-joined"
+        with open(log, "wb") as said:
+            joined = self.start(0, sys.executable, "-c", JOINED, address, str(NODES), stdout=said, stderr=said)
+        try:
+            ended = joined.wait(120)
+        except subprocess.TimeoutExpired:
+            ended = None
+        if ended != 0:
+            joined.kill()
+            raise SystemExit(f"The nodes did not join: {log.read_text()[-2000:]}")
 
     def _wait_for_head(self) -> None:
         probe = f"import socket; socket.create_connection(('{self.address(0)}', {PORT}), 2)"
