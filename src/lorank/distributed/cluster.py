@@ -233,8 +233,8 @@ def check_cluster(
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     if there.get("CPU", 0) < workers * threads:
         raise InputError(
-            f"{workers} workers with {threads} thread{'s' * (threads > 1)} each need {workers * threads} CPUs and Ray has "
-            f"{there.get('CPU', 0):g}; give fewer workers or a larger cluster."
+            f"{workers} workers with {threads} thread{'s' * (threads > 1)} each need {workers * threads} CPUs "
+            f"and Ray has {there.get('CPU', 0):g}; give fewer workers or a larger cluster."
         )
     needed = memory_estimate(shape, nnz, rank, dtype, workers, budget, kept) + 2 * drawn
     free = there.get("memory", np.inf)
