@@ -71,3 +71,10 @@ def test_the_time_left(monkeypatch):
     assert bar.left == pytest.approx(1)
     assert str(ProgressBar("no total")) == "no total  0:00"
     assert [clock_time(seconds) for seconds in (0, 6.2, 61, 3723)] == ["0:00", "0:07", "1:01", "1:02:03"]
+
+
+def test_notices_are_left_out_where_nothing_but_errors_is_asked_for(capsys, monkeypatch):
+    progress.notice("one")
+    monkeypatch.setattr(progress, "quiet", True)
+    progress.notice("two")
+    assert capsys.readouterr().err == "lorank: one\n"

@@ -33,6 +33,12 @@ def tell(text: str, end: str = "\n") -> None:
             print(text, end=end, file=sys.stderr, flush=True)
 
 
+def notice(text: str) -> None:
+    """A remark that nobody asked for, unless this process is to be quiet."""
+    if not quiet:
+        tell(f"lorank: {text}")
+
+
 class ProgressBar:
     """A bar with the time left on a terminal; silent elsewhere, but for what is printed by `line`.
 

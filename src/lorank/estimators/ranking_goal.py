@@ -65,10 +65,9 @@ def applies(asked: Parameters, observations: Observations) -> bool:
         return False
     if not asked.any_method and registry.find(asked.method).samples:  # it knows nothing of what was not observed
         return False
-    if not progress.quiet:
-        progress.tell(
-            "lorank: all values are the same, so who has what is learnt: goal='ranking' (goal='values' fits the values)"
-        )
+    progress.notice(
+        "all values are the same, so who has what is learnt: goal='ranking' (goal='values' fits the values)"
+    )
     return True
 
 

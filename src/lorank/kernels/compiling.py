@@ -126,11 +126,6 @@ class _Cache(FunctionCache):
             _Notice.say_why()
 
 
-def _say(text):
-    if not progress.quiet:
-        progress.tell(f"lorank: {text}")
-
-
 class _Notice(event.Listener):
     """Says once per process that kernels are being compiled; a kernel read from the cache says nothing."""
 
@@ -144,7 +139,7 @@ class _Notice(event.Listener):
             return
         if not _Notice.said:
             _Notice.said = True
-            _say("compiling kernels for this machine (once; some seconds)")
+            progress.notice("compiling kernels for this machine (once; some seconds)")
         _Notice.say_why()
 
     def on_end(self, event):
@@ -156,7 +151,7 @@ class _Notice(event.Listener):
         if cls.without_cache and not cls.said_why:
             cls.said_why = True
             reason = " ".join(cls.without_cache.split())[:200]
-            _say(f"compiled kernels cannot be kept, so they are compiled anew ({reason})")
+            progress.notice(f"compiled kernels cannot be kept, so they are compiled anew ({reason})")
 
 
 event.register("numba:compile", _Notice())
