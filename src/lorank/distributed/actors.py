@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Gone, Nodes, Operation, Owner, shards_of, total
+from lorank.distributed.owner import Asked, Gone, Nodes, Operation, Owner, shards_of, total
 from lorank.distributed.parts import HELD_OUT, DamagedBlock, Part, PartFile
-from lorank.distributed.travel import LostLines, Route, Travel
+from lorank.distributed.travel import LostLines, Peers, Route, Travel
 from lorank.errors import InputError
 from lorank.kernels import unlocked
 from lorank.linalg.blas import one_blas_thread
@@ -47,28 +48,34 @@ class _Worker:
         """The number of this worker's process."""
         return os.getpid()
 
-    def about(self, bounds: dict[str, list[tuple[int, int]]], line_bytes: int) -> tuple[str, dict[str, list[int]]]:
+    def about(
+        self, bounds: dict[str, list[tuple[int, int]]], line_bytes: int
+    ) -> tuple[float, tuple[str, dict[str, list[int]]]]:
         """The node, and how many lines of the other side's owners each side's parts need."""
         import ray
 
-        return ray.get_runtime_context().get_node_id(), self.travel.needs(bounds, line_bytes)
+        return self._timed(lambda: (ray.get_runtime_context().get_node_id(), self.travel.needs(bounds, line_bytes)))
 
     def run(
-        self, side: str, operation: str | Operation, args: tuple[Any, ...], gone: list[Gone], route: list[Any]
-    ) -> tuple[float, Nodes]:
-        """Seconds of computing, and the sums of `Owner.operation`."""
+        self, asked: Sequence[Asked], gone: list[Gone], peers: Peers | None, published: list[Any]
+    ) -> tuple[float, list[Nodes]]:
+        """Seconds of computing, and the sums of each operation that is asked for."""
         self.owner.forget(gone)
-        return self._timed(lambda: self.owner.sums(side, operation, *args), route)
+        self.travel.follow(peers, published)
+        return self._timed(lambda: [self.owner.sums(side, operation, *args) for side, operation, args in asked])
 
-    def each(self, side: str, operation: Operation, args: Any, route: list[Any]) -> tuple[float, dict[int, Any]]:
+    def each(
+        self, side: str, operation: Operation, args: Any, peers: Peers | None, published: list[Any]
+    ) -> tuple[float, dict[int, Any]]:
         """Seconds, and what `Owner.each` gives."""
-        return self._timed(lambda: self.owner.each(side, operation, *args), route)
+        self.travel.follow(peers, published)
+        return self._timed(lambda: self.owner.each(side, operation, *args))
 
     def on_lines(
         self, side: str, function: OnLines, shared: tuple[Any, ...], own: tuple[Array, ...]
     ) -> tuple[float, tuple[Array, ...]]:
         """What a function gives for all lines of a side, with numbers that come along and all of which go back."""
-        return self._timed(lambda: _over_lines(self.owner, side, function, shared, own), [])
+        return self._timed(lambda: _over_lines(self.owner, side, function, shared, own))
 
     def lines_of(self, factor: FactorShards, positions: Array | None) -> list[Array]:
         """Lines that this worker owns, for others: one array of those at some positions, or all, shard by shard."""
@@ -78,14 +85,10 @@ class _Worker:
         self.owner.copy_lines(factor, positions, lines)
         return [lines]
 
-    def _timed(self, function: Callable[[], Any], route: list[Any]) -> tuple[float, Any]:
-        import ray
-
+    def _timed(self, function: Callable[[], Any]) -> tuple[float, Any]:
         with one_blas_thread():
-            self.travel.route = ray.get(route[0]) if route else None
             began, self.travel.waiting = time.perf_counter(), 0.0
             answer = function()
-            self.travel.route = None
             return time.perf_counter() - began - self.travel.waiting, answer
 
 
@@ -122,31 +125,30 @@ class RayEngine(Engine):
         self._sent = [0] * workers
         self._gone: list[Gone] = []
         self._actors = [self._start(number) for number in range(workers)]
-        self._routes: dict[str, Any] = {}
+        # Of factors by name, the objects with all lines of each worker that publishes its own.
+        self._published: dict[str, list[Any]] = {}
+        self._informed: set[int] = set()
+        self._know([None] * workers)
         self.plan: Route | None = None
 
-    def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
-        import ray
-
+    def run_all(self, asked: Sequence[Asked], other: FactorShards | None = None) -> list[Array]:
         self._gone += self._take_forgotten()
-        common = ray.put(args)
 
         def ask(number: int) -> Any:
             sent, self._sent[number] = self._sent[number], len(self._gone)
-            return self._actors[number].run.remote(side, operation, common, self._gone[sent:], self._route(other))
+            return self._actors[number].run.remote(asked, self._gone[sent:], *self._way(number, other))
 
-        answers = self._everywhere(side, ask)
-        self._routes = {}
-        nodes: Nodes = {}
-        for own in answers.values():
-            nodes |= own
-        return total(nodes)
+        answers = self._everywhere({side for side, *_ in asked}, ask)
+        self._published = {}
+        return [
+            total(dict(chain.from_iterable(own[at].items() for own in answers.values()))) for at in range(len(asked))
+        ]
 
     def each(self, side: str, operation: Operation, *args: Any, other: FactorShards | None = None) -> list[Any]:
         answers = self._everywhere(
-            side, lambda number: self._actors[number].each.remote(side, operation, args, self._route(other))
+            {side}, lambda number: self._actors[number].each.remote(side, operation, args, *self._way(number, other))
         )
-        self._routes = {}
+        self._published = {}
         found = {number: answer for own in answers.values() for number, answer in own.items()}
         return [found[number] for number in sorted(found)]
 
@@ -163,7 +165,7 @@ class RayEngine(Engine):
         there, spans = ray.put(shared), [slice(*_bounds(run)) for run in self._runs[side]]
         mine = [ray.put(tuple(each[span] if each.size else each for each in own)) for span in spans]
         answers = self._everywhere(
-            side, lambda number: self._actors[number].on_lines.remote(side, function, there, mine[number])
+            {side}, lambda number: self._actors[number].on_lines.remote(side, function, there, mine[number])
         )
         return tuple(np.concatenate(each) for each in zip(*(answers[number] for number in sorted(answers))))
 
@@ -171,35 +173,49 @@ class RayEngine(Engine):
         """Ask every worker what it needs of the others, and decide what travels."""
         bounds = {side: [_bounds(run) for run in runs] for side, runs in self._runs.items()}
         args = bounds, line_bytes
-        found = self._everywhere("rows", lambda number: self._actors[number].about.remote(*args), every=True)
+        found = self._everywhere(None, lambda number: self._actors[number].about.remote(*args))
         self.plan = Route.of({number: found[number] for number in sorted(found)}, bounds, line_bytes)
+        if self.folder is not None:  # else there are no files to read
+            self._know(self.plan.nodes)
         return self.plan
 
-    def _route(self, other: FactorShards | None) -> list[Any]:
-        """Who owns what, and the shards that all workers take whole, which then travel once to each node."""
-        import ray
+    def _way(self, number: int, other: FactorShards | None) -> tuple[Peers | None, list[Any]]:
+        """What a worker has to know to get lines of a factor: the others, if that is new to it, and objects of lines.
 
+        Those are of workers that are asked for all that they have, which then travels once to each node.
+        """
         if other is None:
-            return []
-        if other.name not in self._routes:
+            return None, []
+        peers = self._peers
+        if other.name not in self._published:
             whole = self.plan.whole[other.side] if self.plan is not None else [True] * self.workers
-            published = [
-                self._actors[number].lines_of.remote(other, None) if publish and run else None
-                for number, (publish, run) in enumerate(zip(whole, self._runs[other.side]))
+            asked = [
+                publish and bool(run) and not peers.all_read(other, owner)
+                for owner, (publish, run) in enumerate(zip(whole, self._runs[other.side]))
             ]
-            bounds = [_bounds(run) for run in self._runs[other.side]]
-            self._routes[other.name] = ray.put((self._actors, published, bounds))
-        return [self._routes[other.name]]
+            self._published[other.name] = [
+                actor.lines_of.remote(other, None) if ask else None for actor, ask in zip(self._actors, asked)
+            ]
+        new = number not in self._informed
+        self._informed.add(number)
+        return peers if new else None, self._published[other.name]
 
-    def _everywhere(self, side: str, ask: Callable[[int], Any], every: bool = False) -> dict[int, Any]:
-        """Answers of all workers that have parts of a side, by number; a worker that dies is replaced and asked again.
+    def _know(self, nodes: Sequence[str | None]) -> None:
+        """Have all workers be told of each other again, with their nodes."""
+        parts = {side: [_ends(run) for run in runs] for side, runs in self._runs.items()}
+        self._peers, self._informed = Peers(list(self._actors), nodes, parts), set()
 
-        So is one that waited for lines of a worker that died.
+    def _everywhere(self, sides: Collection[str] | None, ask: Callable[[int], Any]) -> dict[int, Any]:
+        """Answers by worker of all that have parts of some sides, or of all.
+
+        One that dies is replaced and asked again, and so is one that waited for lines of a worker that died.
         """
         import ray
         from ray.exceptions import ObjectLostError, OutOfMemoryError, OwnerDiedError, RayActorError, RayTaskError
 
-        numbers = [number for number in range(self.workers) if every or self._runs[side][number]]
+        numbers = [
+            number for number in range(self.workers) if sides is None or any(self._runs[side][number] for side in sides)
+        ]
         waiting = {self._asked(number, ask): (number, self._actors[number]) for number in numbers}
         answers: dict[int, Any] = {}
         slowest, deaths = 0.0, 0
@@ -219,7 +235,7 @@ class RayEngine(Engine):
             except (RayActorError, ObjectLostError, OutOfMemoryError, OwnerDiedError):
                 dead = [number] if self._actors[number] is actor else []
             else:
-                seconds, answers[number] = answer if not every else (0.0, answer)
+                seconds, answers[number] = answer
                 slowest = max(slowest, seconds)
                 continue
             deaths += 1
@@ -260,10 +276,11 @@ class RayEngine(Engine):
         """Start workers anew, with the parts of those that died."""
         import ray
 
-        self._routes = {}
+        self._published, nodes = {}, list(self._peers.nodes)
         for number in numbers:
             ray.kill(self._actors[number])  # it may be only out of reach, and would keep its CPUs
-            self._actors[number] = self._start(number)
+            self._actors[number], nodes[number] = self._start(number), None  # wherever there is room for it
+        self._know(nodes)
 
     def _start(self, number: int) -> Any:
         import ray
@@ -306,6 +323,11 @@ def _runs(parts: Sequence[Part], workers: int) -> list[list[Part]]:
 def _bounds(run: Sequence[Part]) -> tuple[int, int]:
     """The first line of a run of parts, and the one after its last."""
     return (run[0].lo, run[-1].hi) if run else (0, 0)
+
+
+def _ends(run: Sequence[Part]) -> tuple[int, list[int]]:
+    """The number of the first part of a run, and the ends of its parts."""
+    return (run[0].number, [run[0].lo, *(part.hi for part in run)]) if run else (0, [0])
 
 
 def _stored(part: Part) -> Part:

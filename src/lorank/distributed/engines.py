@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.distributed.factor_shards import FactorShards
-from lorank.distributed.owner import Gone, Operation, Owner, total
+from lorank.distributed.owner import Asked, Gone, Operation, Owner, total
 from lorank.distributed.parts import ROWS, DamagedBlock, Part
 from lorank.errors import InputError
 from lorank.linalg import padded_width
@@ -45,13 +46,17 @@ class Engine(ABC):
         self._summaries: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
         self._projections: weakref.WeakKeyDictionary[FactorShards, Array] = weakref.WeakKeyDictionary()
 
-    @abstractmethod
     def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
         """The sum over all parts of a side of what an operation gives, in a fixed order.
 
         It is a method of `Owner` by name, or a function of an owner, the side and the arguments. `other` is the factor
         of which the parts need lines that others own.
         """
+        return self.run_all([(side, operation, args)], other)[0]
+
+    @abstractmethod
+    def run_all(self, asked: Sequence[Asked], other: FactorShards | None = None) -> list[Array]:
+        """The same of several sides and operations, by one request."""
 
     @abstractmethod
     def each(self, side: str, operation: Operation, *args: Any, other: FactorShards | None = None) -> list[Any]:
@@ -98,9 +103,15 @@ class Engine(ABC):
 
     def summary(self, factor: FactorShards) -> Array:
         """What `Owner.summaries` gives of a factor, summed; asked once."""
-        if factor not in self._summaries:
-            self._summaries[factor] = self.run(factor.side, "summaries", factor)
+        self.summarize(factor)
         return self._summaries[factor]
+
+    def summarize(self, *factors: FactorShards) -> None:
+        """Have the summaries of factors, those that are not known yet by one request."""
+        unknown = [factor for factor in factors if factor not in self._summaries]
+        if unknown:
+            answers = self.run_all([(factor.side, "summaries", (factor,)) for factor in unknown])
+            self._summaries.update(zip(unknown, answers))
 
     def projection(self, factor: FactorShards, U: FactorShards, r: int) -> Array:
         """U^T F (r, width) of a factor and the r directions that its side has in this fit, summed; asked once."""
@@ -120,9 +131,9 @@ class LocalEngine(Engine):
         super().__init__(sides)
         self.owner = Owner(sides, kernels.Workers(n_jobs), budget=budget)
 
-    def run(self, side: str, operation: str | Operation, *args: Any, other: FactorShards | None = None) -> Array:
+    def run_all(self, asked: Sequence[Asked], other: FactorShards | None = None) -> list[Array]:
         self.owner.forget(self._take_forgotten())
-        return total(self._whole(lambda: self.owner.sums(side, operation, *args)))
+        return [total(self._whole(partial(self.owner.sums, side, operation, *args))) for side, operation, args in asked]
 
     def each(self, side: str, operation: Operation, *args: Any, other: FactorShards | None = None) -> list[Any]:
         answers = self._whole(lambda: self.owner.each(side, operation, *args))

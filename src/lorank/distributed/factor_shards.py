@@ -67,6 +67,14 @@ class FactorShards:
         """With the roots of the lines' weights (lines, 1) in column k + 1, so that they travel with the lines."""
         return self._made("weighed", self, weights)
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether a shard comes of files by arithmetic on single numbers, that costs hardly more than to copy it."""
+        if self.recipe is None:
+            return True
+        operation, *args = self.recipe
+        return operation != "turned" and all(arg.is_quick for arg in args if isinstance(arg, FactorShards))
+
     def is_finite(self) -> bool:
         # A Gram is finite only if every number of the factor is.
         return bool(np.isfinite(self.engine.summary(self)).all())
@@ -111,17 +119,39 @@ def made_shard(factor: FactorShards, given: list[Any]) -> Array:
     return shifted
 
 
+def shard_from_files(folder: str | Path, factor: FactorShards, part: int, lines: int) -> Array:
+    """A shard that another process on this machine owns, from what that has written: mapped, or made by the recipe.
+
+    The checksum is for files whose writer has died; these were written a moment ago.
+    """
+    if factor.recipe is not None:
+        _, *args = factor.recipe
+        given = [shard_from_files(folder, arg, part, lines) if isinstance(arg, FactorShards) else arg for arg in args]
+        return made_shard(factor, given)
+    path = shard_file(folder, factor.name, part)
+    try:
+        return np.memmap(path, factor.dtype, "r", shape=(lines, factor.width))
+    except (OSError, ValueError):
+        raise InputError(f"The shard {path} of the factors is gone; fit again.") from None
+
+
 def shard_file(folder: str | Path, name: str, part: int) -> Path:
     """Where the shard of a part is."""
     return Path(folder) / f"{name}-{part}.shard"
 
 
-def write_shard(path: Path, shard: Array, *, sync: bool = False) -> None:
-    """A shard and its checksum, whole or not at all; with `sync` also if the machine stops."""
+def spare_file(folder: str | Path, side: str, part: int) -> Path:
+    """Where the file of a shard of a part that is needed no more waits to be written over."""
+    return Path(folder) / f"spare-{side}-{part}.shard"
+
+
+def write_shard(path: Path, shard: Array, *, sync: bool = False, over: Path | None = None) -> None:
+    """A shard and its checksum, whole or not at all; with `sync` also if the machine stops; `over` a spare file."""
     content = np.ascontiguousarray(shard)
     found = np.array([checksum(unlocked(content.reshape(-1).view(np.uint8)))], np.uint64)
-    with replacing(path, sync=sync) as beside, open(beside, "wb") as file:
+    with replacing(path, sync=sync, over=over) as beside, open(beside, "rb+") as file:
         file.writelines([content.data, found.data])
+        file.truncate()
 
 
 def read_shard(path: Path, lines: int, width: int, kind: str) -> Array:

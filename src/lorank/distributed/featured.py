@@ -128,7 +128,7 @@ class FeaturedFolderProblem(FolderProblem):
         return Drag(drag.own, drag.pull, U, E)
 
     def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
-        gram, k = self.gram(factors.left, factors.k), factors.k
+        gram, k = super().prior_gram(factors, transposed), factors.k
         return gram - self._explained(factors.left, transposed)[:k, :k]
 
     def own_square(self, bias: Any, transposed: bool) -> float:

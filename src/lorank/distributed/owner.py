@@ -7,6 +7,7 @@ bits whoever owns which parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import RLock
@@ -16,7 +17,7 @@ import numpy as np
 
 from lorank import kernels
 from lorank.distributed.drag import Drag
-from lorank.distributed.factor_shards import FactorShards, made_shard, read_shard, shard_file, write_shard
+from lorank.distributed.factor_shards import FactorShards, made_shard, read_shard, shard_file, spare_file, write_shard
 from lorank.distributed.parts import HELD_OUT, Part, announce, line_sums
 from lorank.linalg import Factors, gram, pad
 from lorank.observations import Lines
@@ -32,6 +33,8 @@ Gone = tuple[str, str | None]
 Fetch = Callable[[FactorShards, Array | None, Array], None]
 # Of an owner, a side and further arguments: the number of each part and an answer.
 Operation = Callable[..., Iterable[tuple[int, Any]]]
+# A side, what is asked of its parts (a method of `Owner` by name, or a function), and further arguments.
+Asked = tuple[str, str | Operation, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -103,19 +106,24 @@ class Owner:
     def keep(self, factor: FactorShards, number: int, shard: Array) -> None:
         """A new shard, in memory and, where there is a folder, in a file."""
         if self.folder is not None:
-            write_shard(shard_file(self.folder, factor.name, number), shard)
+            spare = spare_file(self.folder, factor.side, number)
+            write_shard(shard_file(self.folder, factor.name, number), shard, over=spare)
         with self._guard:
             self._shards[factor.name, number] = shard
 
     def forget(self, names: Sequence[Gone]) -> None:
-        """Let go of factors. Their files are looked for, not remembered: a worker that died may have written them."""
+        """Let go of factors; the files of the last one of each part are kept to be written over.
+
+        They are looked for, not remembered: a worker that died may have written them.
+        """
         gone = {name for name, _ in names}
         with self._guard:
             self._shards = {key: shard for key, shard in self._shards.items() if key[0] not in gone}
         for name, side in names:
             if self.folder is not None and side is not None:
                 for number in self.sides[side]:
-                    shard_file(self.folder, name, number).unlink(missing_ok=True)
+                    with suppress(FileNotFoundError):
+                        shard_file(self.folder, name, number).replace(spare_file(self.folder, side, number))
 
     def copy_lines(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
         """Put lines of a factor that are owned here into an array: those at some positions, ascending, or all."""

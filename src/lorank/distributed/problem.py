@@ -264,6 +264,11 @@ class FolderProblem(Problem):
         args = (left, right, factors.biased, float(factors.offset))
         return float(self.engine.run(side, "squared_errors", *args, other=right)[0])
 
+    def prior_gram(self, factors: Factors, transposed: bool = False) -> Array:
+        # Who asks for one side's needs the other's next: after a step with momentum nobody has either.
+        self.engine.summarize(*_shards(factors))
+        return self.gram(factors.left, factors.k)
+
     def gram(self, padded: Any, k: int) -> Array:
         gram: Array = padded.gram
         return gram

@@ -1,20 +1,21 @@
 """What travels between workers: the lines of the other factor that each needs, and no others.
 
-A worker knows from its parts which lines of the other side they mention. It asks their owners for them at the beginning
-of each half-step; where the workers together need most of what one of them owns, that one puts all of it into the
-object store, from where it travels once to each node.
+A worker knows from its parts which lines of the other side they mention. At the beginning of each half-step it reads
+those of workers on its own node from the files that these have written, and asks others for theirs; where the workers
+together need most of what one of them owns, that one puts all of it into the object store, from where it travels once
+to each node.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.factor_shards import FactorShards, shard_from_files
 from lorank.distributed.owner import Owner, gather
 from lorank.linalg import padded_width
 from lorank.types import Array
@@ -52,18 +53,19 @@ class Route:
     whole : for each side, whether each owner's lines travel all together, once to each node.
     bytes : for each side, what its half-step moves from worker to worker.
     network : the part of it that goes from one node to another.
-    nodes : how many nodes there are.
+    nodes : the node of each worker.
     """
 
     whole: dict[str, list[bool]]
     bytes: dict[str, int]
     network: dict[str, int]
-    nodes: int = 1
+    nodes: Sequence[str] = ()
 
     @property
     def messages(self) -> int:
         """Bytes of requests and answers between nodes in a sweep."""
-        return MESSAGES * self.nodes if self.nodes > 1 else 0
+        nodes = len(set(self.nodes))
+        return MESSAGES * nodes if nodes > 1 else 0
 
     @classmethod
     def of(
@@ -93,7 +95,7 @@ class Route:
                 else:
                     moved[side] += line_bytes * sum(others)
                     network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
-        return cls(whole, moved, network, len(set(nodes)))
+        return cls(whole, moved, network, nodes)
 
     def describe(self, seconds: float, cores: int) -> str:
         """The plan in a sentence, with the bytes of a sweep and what it takes by `sweep_seconds`."""
@@ -110,6 +112,26 @@ class Route:
         )
 
 
+@dataclass(frozen=True)
+class Peers:
+    """The workers: actors, the nodes that they are on (None where it is not known), and what each owns.
+
+    `parts` has, for each side and worker, the number of its first part, and the ends of its parts.
+    """
+
+    actors: Sequence[Any]
+    nodes: Sequence[str | None]
+    parts: Mapping[str, Sequence[tuple[int, Sequence[int]]]]
+
+    def reads(self, one: int, factor: FactorShards, owner: int) -> bool:
+        """Whether a worker takes a factor's lines from the files of another, as it does on the same node."""
+        return factor.is_quick and self.nodes[one] is not None and self.nodes[one] == self.nodes[owner]
+
+    def all_read(self, factor: FactorShards, owner: int) -> bool:
+        """Whether nobody has to ask a worker for lines of a factor."""
+        return all(self.reads(one, factor, owner) for one in range(len(self.nodes)) if one != owner)
+
+
 class LostLines(Exception):
     """Lines did not come: their owner died, or its node."""
 
@@ -117,16 +139,21 @@ class LostLines(Exception):
 class Travel:
     """A worker's way to lines that others own.
 
-    `route` has, for the request that is being answered, the actors, the objects with all lines of those that publish
-    them, and the bounds of what each owns; `waiting` adds up the seconds until lines come.
+    `peers` are the workers, and `published`, for the request that is being answered, the objects with all lines of
+    those that publish them; `waiting` adds up the seconds until lines come.
     """
 
     def __init__(self, owner: Owner, number: int) -> None:
         self.owner, self.number = owner, number
-        self.route: Any = None
+        self.peers = Peers([], [], {})
+        self.published: Sequence[Any] = []
         self.waiting = 0.0
         # Lists of positions in the object store: they are the same in every sweep.
         self._lists: dict[tuple[int, int], Any] = {}
+
+    def follow(self, peers: Peers | None, published: Sequence[Any]) -> None:
+        """From now on: other workers, if there is something new to know of them, and other objects."""
+        self.peers, self.published = peers or self.peers, published
 
     def needs(self, bounds: Mapping[str, list[tuple[int, int]]], line_bytes: int) -> dict[str, list[int]]:
         """How many lines of each owner of the other side the parts of each side need; groups count on their own."""
@@ -146,24 +173,25 @@ class Travel:
         from ray.exceptions import ObjectLostError, OutOfMemoryError, OwnerDiedError, RayActorError
 
         began = time.perf_counter()
-        actors, published, bounds = self.route
-        asked, at = [], 0
-        here: tuple[slice, Array | None] | None = None
-        for owner, (lo, hi) in enumerate(bounds):
-            own = None if positions is None else _within(positions, lo, hi)
-            size = hi - lo if own is None else own.size
+        asked, here, at = [], [], 0
+        for owner, (_, ends) in enumerate(self.peers.parts[factor.side]):
+            own = None if positions is None else _within(positions, ends[0], ends[-1])
+            size = ends[-1] - ends[0] if own is None else own.size
             if not size:
                 continue
             span, at = slice(at, at + size), at + size
-            if owner == self.number:
-                here = span, own
-            elif published[owner] is not None:
-                asked.append((span, None if own is None else own - lo, published[owner]))
+            if owner == self.number or self.peers.reads(self.number, factor, owner):
+                here.append((span, owner, own))
+            elif self.published[owner] is not None:
+                asked.append((span, None if own is None else own - ends[0], self.published[owner]))
             else:
                 there = None if own is None else self._list(owner, positions, own)
-                asked.append((span, None, actors[owner].lines_of.remote(factor, there)))
-        if here is not None:
-            self.owner.copy_lines(factor, here[1], out[here[0]])
+                asked.append((span, None, self.peers.actors[owner].lines_of.remote(factor, there)))
+        for span, owner, own in here:
+            if owner == self.number:
+                self.owner.copy_lines(factor, own, out[span])
+            else:
+                self._read(factor, owner, own, out[span])
         for span, chosen, ref in asked:
             try:
                 shards = ray.get(ref)
@@ -172,6 +200,16 @@ class Travel:
             ends = np.cumsum([0, *map(len, shards)]).tolist()
             gather(ends, shards.__getitem__, chosen, out[span])
         self.waiting += time.perf_counter() - began
+
+    def _read(self, factor: FactorShards, owner: int, positions: Array | None, out: Array) -> None:
+        """Put lines that another worker on this node owns into an array."""
+        folder, (first, ends) = self.owner.folder, self.peers.parts[factor.side][owner]
+        assert folder is not None
+
+        def shard(place: int) -> Array:
+            return shard_from_files(folder, factor, first + place, ends[place + 1] - ends[place])
+
+        gather(ends, shard, positions, out)
 
     def _list(self, owner: int, positions: Any, own: Array) -> Any:
         """Positions for an owner, as an object that travels to it once."""

@@ -42,7 +42,7 @@ def check_writable(path: Path, folder: bool = False) -> None:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], *, sync: bool = True, over: Path | None = None) -> Iterator[Path]:
     """A path to write to, which takes the place of the file at `path` when the block ends well.
 
     The new file is written beside the old one, under a name that nobody can foresee, forced to the disk and then
@@ -55,6 +55,8 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Pa
     path : the file to write.
     sync : force the content to the disk first. Without it only a crash of the machine, not of the process, may leave
         a damaged file: for files that such a crash makes worthless anyway.
+    over : a file that nobody needs any more, if it is there. It becomes the new one, content and all: to write over
+        what the disk and its cache have room for already is quicker than to free that and to find room again.
 
     Raises
     ------
@@ -76,7 +78,9 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Pa
             _remove_stale(target)
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         # Exclusive: a file or link that is there already, whoever made it, is not written to.
-        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode | stat.S_IWUSR))
+        if over is None or not _moved(over, beside):
+            mask = 0o666 if mode is None else mode | stat.S_IWUSR
+            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mask))
         yield beside
         if sync:
             _force_to_disk(beside)
@@ -133,6 +137,15 @@ def replacing_folder(path: str | os.PathLike[str], check: Callable[[Path], None]
     finally:
         for folder in (beside, aside):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _moved(path: Path, target: Path) -> bool:
+    """Whether a file was there to be moved."""
+    try:
+        os.replace(path, target)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _beside(target: Path) -> Path:
