@@ -153,6 +153,21 @@ def test_content_is_on_disk_before_it_is_renamed(tmp_path, monkeypatch):
     assert steps == ["fsync", "replace", "replace"]
 
 
+def test_a_file_that_nobody_needs_becomes_the_new_one(tmp_path):
+    spare = tmp_path / "spare"
+    spare.write_text("long and old")
+    number = spare.stat().st_ino
+    with replacing(tmp_path / "a", over=spare) as beside, open(beside, "r+") as file:
+        assert not spare.exists()
+        file.write("new")
+        file.truncate()
+    assert (tmp_path / "a").stat().st_ino == number
+    assert (tmp_path / "a").read_text() == "new"
+    with replacing(tmp_path / "b", over=spare) as beside:  # it is gone: as without one
+        beside.write_text("new")
+    assert names(tmp_path) == ["a", "b"]
+
+
 def test_a_folder_is_replaced_whole(tmp_path):
     target = tmp_path / "model"
     for content in ("old", "new"):

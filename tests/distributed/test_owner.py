@@ -18,10 +18,11 @@ from lorank.distributed import parts
 from lorank.distributed.cluster import KEPT, PAIRS
 from lorank.distributed.drag import Drag
 from lorank.distributed.engines import Engine, LocalEngine, check_values, largest_value
-from lorank.distributed.factor_shards import FactorShards, shard_file
+from lorank.distributed.factor_shards import FactorShards, read_shard, shard_file
 from lorank.distributed.owner import Owner, gather, joined, total
 from lorank.distributed.path import ABOVE
 from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
+from lorank.distributed.travel import Peers, Travel
 from lorank.errors import InputError
 from lorank.files import writing
 from lorank.linalg import Factors, padded_width
@@ -263,6 +264,71 @@ def test_an_owner_that_takes_the_place_of_another_has_its_shards(data, tmp_path)
         owner().shard(moved, 0)
 
 
+def test_the_file_of_a_shard_that_is_needed_no_more_is_written_over(data, tmp_path):
+    """Of the last one of a part: the disk keeps no others. A wider one leaves nothing behind a narrower one."""
+    sides = in_files(data, tmp_path)
+    owner, part = Owner(sides, kernels.Workers(1), folder=str(tmp_path)), sides[ROWS][0]
+    factors = [FactorShards(name, ROWS, data.shape[0], k, k, "<f8") for name, k in (("a", 5), ("b", 4), ("c", 3))]
+    shards = [np.random.default_rng(0).normal(size=(part.hi - part.lo, factor.k)) for factor in factors]
+    for factor, shard in zip(factors[:2], shards):
+        owner.keep(factor, part.number, shard)
+    number = shard_file(tmp_path, "b", part.number).stat().st_ino
+    owner.forget([("a", ROWS), ("b", ROWS), ("never made", ROWS)])
+    assert [path.stat().st_ino for path in tmp_path.glob("*.shard")] == [number]
+    owner.keep(factors[2], part.number, shards[2])
+    (path,) = tmp_path.glob("*.shard")
+    assert path.stat().st_ino == number
+    np.testing.assert_array_equal(read_shard(path, len(shards[2]), 3, "<f8"), shards[2])
+
+
+@pytest.mark.parametrize("budget", [np.inf, 1])
+def test_lines_of_a_worker_on_the_same_node_are_read_from_its_files(data, tmp_path, budget):
+    """All of them, and those that a part needs; nobody is asked but for what takes arithmetic on whole lines."""
+    sides, folder = in_files(data, tmp_path), tmp_path / "factors"
+    folder.mkdir()
+    own = [{ROWS: sides[ROWS][at], COLS: sides[COLS][at]} for at in (slice(4), slice(4, None))]
+    owners = [Owner(each, kernels.Workers(1), folder=str(folder), budget=budget) for each in own]
+    solved, old = (FactorShards(name, COLS, data.shape[1], 3, padded_width(3), "<f8") for name in ("solved", "old"))
+    rng = np.random.default_rng(0)
+    for factor in (solved, old):
+        for owner in owners:
+            for number, part in owner.sides[COLS].items():
+                owner.keep(factor, number, rng.normal(size=(part.hi - part.lo, factor.width)))
+    centred = replace(solved, name="centred", recipe=("shifted", solved, 0.25))
+    moved = replace(solved, name="moved", recipe=("moved", centred, old, 0.5))
+    turned = replace(solved, name="turned", recipe=("turned", moved, np.eye(3)))
+    parts_of = {COLS: [(of[COLS][0].number, [of[COLS][0].lo, *(part.hi for part in of[COLS])]) for of in own]}
+    together, apart = (Peers([None, None], nodes, parts_of) for nodes in (["a", "a"], ["a", None]))
+    line = moved.width * moved.dtype.itemsize
+    for number, owner in enumerate(owners):
+        travel = Travel(owner, number)
+        for factor in (solved, moved):
+            travel.follow(together, [None, None])
+            assert together.all_read(factor, number)
+            expected = np.concatenate([each.shard(factor, at) for each in owners for at in each.sides[COLS]])
+            for group in owner.groups(ROWS, data.shape[1], line):
+                positions = np.arange(data.shape[1]) if group.positions is None else group.positions
+                out = np.zeros((positions.size, factor.width))
+                travel.fetch(factor, group.positions, out)
+                np.testing.assert_array_equal(out, expected[positions])
+                assert budget > 1 or group.positions is not None
+        for factor, peers in ((turned, together), (solved, apart)):
+            assert not peers.all_read(factor, number)
+            travel.follow(peers, [None, None])
+            with pytest.raises(AttributeError, match="lines_of"):  # the peer that would be asked is None here
+                travel.fetch(factor, None, np.zeros((data.shape[1], factor.width)))
+    travel.follow(together, [None, None])
+    shard_file(folder, "solved", 0).write_bytes(b"half")
+    with pytest.raises(InputError, match=r"solved-0\.shard of the factors is damaged; fit again"):
+        travel.fetch(solved, None, np.zeros((data.shape[1], solved.width)))
+    with pytest.raises(InputError, match=r"solved-0\.shard of the factors is damaged; fit again"):
+        travel.fetch(solved, np.arange(1), np.zeros((1, solved.width)))
+    shard_file(folder, "solved", 0).unlink()
+    for positions in (None, np.arange(3)):
+        with pytest.raises(InputError, match=r"solved-0\.shard of the factors is gone; fit again"):
+            travel.fetch(moved, positions, np.zeros((data.shape[1] if positions is None else 3, solved.width)))
+
+
 def test_files_are_looked_for_only_where_a_factor_can_have_some(data, tmp_path, monkeypatch):
     """On shared storage each look takes a message there and back."""
     sides = in_files(data, tmp_path)
@@ -274,7 +340,7 @@ def test_files_are_looked_for_only_where_a_factor_can_have_some(data, tmp_path, 
     looked, names = [], [made.name, moved.name]
     del made, moved
     gc.collect()
-    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: looked.append(path.name))
+    monkeypatch.setattr(Path, "replace", lambda path, target: looked.append(path.name))
     owner.forget(engine._take_forgotten())
     assert sorted(looked) == sorted(f"{names[0]}-{part.number}.shard" for part in sides[COLS])
 

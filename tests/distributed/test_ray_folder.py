@@ -17,6 +17,7 @@ import pytest
 
 from lorank.datasets import synthetic
 from lorank.distributed import fit, folder_backend, folder_fit, folder_steps, parts
+from lorank.distributed.actors import RayEngine
 from lorank.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("session")
@@ -75,6 +76,15 @@ def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
+@pytest.fixture(params=["one node", "several"])
+def nodes(request, monkeypatch):
+    """Workers of one node read each other's files; those that know of no common one ask each other."""
+    if request.param == "several":
+        know = RayEngine._know
+        monkeypatch.setattr(RayEngine, "_know", lambda self, nodes: know(self, [None] * len(nodes)))
+
+
+@pytest.mark.usefixtures("nodes")
 def test_the_same_bits_though_a_worker_dies(folder, work):
     """And, while the workers are at work, nobody listens but on the loopback."""
     addresses = []
@@ -114,6 +124,7 @@ def test_what_is_chosen_is_the_same(folder, work, monkeypatch):
     assert told[0] == told[1]
 
 
+@pytest.mark.usefixtures("nodes")
 def test_only_the_lines_that_are_needed_travel(tmp_path, work, monkeypatch):
     """Groups of rows that know mostly columns of their own; a worker dies on the way, and the model is written."""
     import pyarrow as pa

@@ -119,20 +119,32 @@ def made_shard(factor: FactorShards, given: list[Any]) -> Array:
     return shifted
 
 
-def shard_from_files(folder: str | Path, factor: FactorShards, part: int, lines: int) -> Array:
-    """A shard that another process on this machine owns, from what that has written: mapped, or made by the recipe.
-
-    The checksum is for files whose writer has died; these were written a moment ago.
-    """
+def mapped_shard(folder: str | Path, factor: FactorShards, part: int, lines: int) -> Array:
+    """A shard that another process on this machine owns, from what that has written: mapped, or made by its recipe."""
     if factor.recipe is not None:
         _, *args = factor.recipe
-        given = [shard_from_files(folder, arg, part, lines) if isinstance(arg, FactorShards) else arg for arg in args]
+        given = [mapped_shard(folder, arg, part, lines) if isinstance(arg, FactorShards) else arg for arg in args]
         return made_shard(factor, given)
     path = shard_file(folder, factor.name, part)
     try:
         return np.memmap(path, factor.dtype, "r", shape=(lines, factor.width))
-    except (OSError, ValueError):
-        raise InputError(f"The shard {path} of the factors is gone; fit again.") from None
+    except OSError:
+        raise _lost(path) from None
+    except ValueError:
+        raise _damaged(path) from None
+
+
+def copy_shard(folder: str | Path, factor: FactorShards, part: int, out: Array) -> None:
+    """The same, put into an array: quicker than by a mapping where all lines are wanted."""
+    if factor.recipe is None:
+        read_lines(shard_file(folder, factor.name, part), out)
+        return
+    _, *given = factor.recipe
+    for place, arg in enumerate(given):
+        if isinstance(arg, FactorShards):
+            given[place] = np.empty((len(out), arg.width), arg.dtype)
+            copy_shard(folder, arg, part, given[place])
+    out[:] = made_shard(factor, given)
 
 
 def shard_file(folder: str | Path, name: str, part: int) -> Path:
@@ -157,14 +169,31 @@ def write_shard(path: Path, shard: Array, *, sync: bool = False, over: Path | No
 def read_shard(path: Path, lines: int, width: int, kind: str) -> Array:
     """A shard in memory, if the file is what was written."""
     shard: Array = aligned_zeros((lines, width), np.dtype(kind))
-    size, found = shard.nbytes, np.zeros(1, np.uint64)
-    try:
-        whole = path.stat().st_size == size + CHECKSUM
-        with open(path, "rb") as file:
-            whole = whole and file.readinto(shard.reshape(-1).view(np.uint8).data) == size
-            whole = whole and file.readinto(found.view(np.uint8).data) == CHECKSUM
-    except OSError:
-        raise InputError(f"The shard {path} of the factors is gone; fit again.") from None
-    if not whole or np.uint64(checksum(shard.reshape(-1).view(np.uint8))) != found[0]:
-        raise InputError(f"The shard {path} of the factors is damaged; fit again.")
+    if read_lines(path, shard) != checksum(shard.reshape(-1).view(np.uint8)):
+        raise _damaged(path)
     return shard
+
+
+def read_lines(path: Path, out: Array) -> int:
+    """Put all lines of a shard's file into an array; the checksum that they ought to have.
+
+    It is for files whose writer has died: what a process that is alive has written a moment ago is taken as it is.
+    """
+    found = np.zeros(1, np.uint64)
+    try:
+        with open(path, "rb") as file:
+            read = file.readinto(out.reshape(-1).view(np.uint8).data), file.readinto(found.view(np.uint8).data)
+            more = file.read(1)
+    except OSError:
+        raise _lost(path) from None
+    if read != (out.nbytes, CHECKSUM) or more:
+        raise _damaged(path)
+    return int(found[0])
+
+
+def _lost(path: Path) -> InputError:
+    return InputError(f"The shard {path} of the factors is gone; fit again.")
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"The shard {path} of the factors is damaged; fit again.")
