@@ -298,7 +298,7 @@ def test_lines_of_a_worker_on_the_same_node_are_read_from_its_files(data, tmp_pa
     moved = replace(solved, name="moved", recipe=("moved", centred, old, 0.5))
     turned = replace(solved, name="turned", recipe=("turned", moved, np.eye(3)))
     parts_of = {COLS: [(of[COLS][0].number, [of[COLS][0].lo, *(part.hi for part in of[COLS])]) for of in own]}
-    together, apart = (Peers([None, None], nodes, parts_of) for nodes in (["a", "a"], ["a", None]))
+    together, apart, unknown = (Peers([None] * 2, nodes, parts_of) for nodes in (["a", "a"], ["a", "b"], [None] * 2))
     line = moved.width * moved.dtype.itemsize
     for number, owner in enumerate(owners):
         travel = Travel(owner, number)
@@ -312,7 +312,7 @@ def test_lines_of_a_worker_on_the_same_node_are_read_from_its_files(data, tmp_pa
                 travel.fetch(factor, group.positions, out)
                 np.testing.assert_array_equal(out, expected[positions])
                 assert budget > 1 or group.positions is not None
-        for factor, peers in ((turned, together), (solved, apart)):
+        for factor, peers in ((turned, together), (solved, apart), (solved, unknown)):
             assert not peers.all_read(factor, number)
             travel.follow(peers, [None, None])
             with pytest.raises(AttributeError, match="lines_of"):  # the peer that would be asked is None here
