@@ -1,5 +1,7 @@
 """Parquet files in batches: types of ids and values, and what is refused."""
 
+import subprocess
+import sys
 from datetime import date, datetime
 
 import numpy as np
@@ -155,3 +157,28 @@ def test_long_ids_of_one_length_are_no_copies(tmp_path):
     observations, _ = tables.read(path)
     assert observations.row_ids.values.dtype == object
     assert observations.row_ids.values.tolist() == ["x" * 3000]
+
+
+# What a process has more by reading a table, in bytes a line.
+GROWN = """
+import sys, psutil
+from lorank import tables
+from lorank.tables import parquet
+if sys.argv[2] == "keep":
+    parquet.release_memory = lambda: None
+before = psutil.Process().memory_info().rss
+observations, _ = tables.read(sys.argv[1], "row", "col", "value")
+print((psutil.Process().memory_info().rss - before) / observations.nnz)
+"""
+
+
+@pytest.mark.skipif(pa.default_memory_pool().backend_name != "mimalloc", reason="another pool may keep nothing")
+def test_memory_of_the_table_is_given_back(tmp_path):
+    """Columns of 24 bytes a line, a row group at a time; observations have 12 of them."""
+    lines = np.arange(1_000_000)
+    path = put(tmp_path, lines // 100, lines % 100, (lines % 7).astype(np.float32))
+    kept, released = (
+        float(subprocess.run([sys.executable, "-c", GROWN, path, how], capture_output=True, check=True).stdout)
+        for how in ("keep", "release")
+    )
+    assert released < kept - 20

@@ -189,6 +189,13 @@ def _values(column: Any, name: str, path: str | Path) -> Array:
     return values
 
 
+def release_memory() -> None:
+    """Have Arrow return memory that it keeps for tables to come: a fit needs it more."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
 def encoded(ids: Any) -> tuple[list[Any], Array]:
     """Distinct ids of an Arrow array (integers, datetimes or text), and which of them is on each line."""
     import pyarrow as pa

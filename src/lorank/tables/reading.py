@@ -238,6 +238,7 @@ def read_long(
         raise InputError(f"{path} has a header and no lines.")
     # Joined one at a time, so that one column is held twice instead of three.
     rows, cols, values = (_joined(piece) for piece in pieces)
+    parquet.release_memory()
     names = (row, col) if value is None else (row, col, value)
     return LongTable(rows, cols, values, row_names.finish(rows), col_names.finish(cols), names)
 
