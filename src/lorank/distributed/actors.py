@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,8 @@ from lorank.types import Array
 
 # One actor may die this often within a half-step before the fit is given up: then something kills them by system.
 DEATHS = 20
+# Bytes up to which Ray sends arguments along with a request.
+INLINE = 100_000
 
 # Arrays with a place for each line of a part, given the threads, the part, what all parts share and the lines' own.
 OnLines = Callable[..., tuple[Array, ...]]
@@ -57,11 +60,12 @@ class _Worker:
         return self._timed(lambda: (ray.get_runtime_context().get_node_id(), self.travel.needs(bounds, line_bytes)))
 
     def run(
-        self, asked: Sequence[Asked], gone: list[Gone], peers: Peers | None, published: list[Any]
+        self, packed: bytes, gone: list[Gone], peers: Peers | None, published: list[Any]
     ) -> tuple[float, list[Nodes]]:
         """Seconds of computing, and the sums of each operation that is asked for."""
         self.owner.forget(gone)
         self.travel.follow(peers, published)
+        asked: Sequence[Asked] = pickle.loads(packed)
         return self._timed(lambda: [self.owner.sums(side, operation, *args) for side, operation, args in asked])
 
     def each(
@@ -127,16 +131,23 @@ class RayEngine(Engine):
         self._actors = [self._start(number) for number in range(workers)]
         # Of factors by name, the objects with all lines of each worker that publishes its own.
         self._published: dict[str, list[Any]] = {}
+        # What all workers are told of each other, its object, and which of them have been told.
+        self._there: Any = None
         self._informed: set[int] = set()
         self._know([None] * workers)
         self.plan: Route | None = None
 
     def run_all(self, asked: Sequence[Asked], other: FactorShards | None = None) -> list[Array]:
+        import ray
+
         self._gone += self._take_forgotten()
+        # Pickled once for all workers, and put where each node gets it once if that is much.
+        packed: bytes = ray.cloudpickle.dumps(asked)  # type: ignore[no-untyped-call]
+        shared = packed if len(packed) <= INLINE else ray.put(packed)
 
         def ask(number: int) -> Any:
             sent, self._sent[number] = self._sent[number], len(self._gone)
-            return self._actors[number].run.remote(asked, self._gone[sent:], *self._way(number, other))
+            return self._actors[number].run.remote(shared, self._gone[sent:], *self._way(number, other))
 
         answers = self._everywhere({side for side, *_ in asked}, ask)
         self._published = {}
@@ -179,18 +190,21 @@ class RayEngine(Engine):
             self._know(self.plan.nodes)
         return self.plan
 
-    def _way(self, number: int, other: FactorShards | None) -> tuple[Peers | None, list[Any]]:
+    def _way(self, number: int, other: FactorShards | None) -> tuple[Any, list[Any]]:
         """What a worker has to know to get lines of a factor: the others, if that is new to it, and objects of lines.
 
         Those are of workers that are asked for all that they have, which then travels once to each node.
         """
+        import ray
+
         if other is None:
             return None, []
-        peers = self._peers
+        if self._there is None:
+            self._there = ray.put(self._peers)
         if other.name not in self._published:
             whole = self.plan.whole[other.side] if self.plan is not None else [True] * self.workers
             asked = [
-                publish and bool(run) and not peers.all_read(other, owner)
+                publish and bool(run) and not self._peers.all_read(other, owner)
                 for owner, (publish, run) in enumerate(zip(whole, self._runs[other.side]))
             ]
             self._published[other.name] = [
@@ -198,12 +212,12 @@ class RayEngine(Engine):
             ]
         new = number not in self._informed
         self._informed.add(number)
-        return peers if new else None, self._published[other.name]
+        return self._there if new else None, self._published[other.name]
 
     def _know(self, nodes: Sequence[str | None]) -> None:
         """Have all workers be told of each other again, with their nodes."""
         parts = {side: [_ends(run) for run in runs] for side, runs in self._runs.items()}
-        self._peers, self._informed = Peers(list(self._actors), nodes, parts), set()
+        self._peers, self._there, self._informed = Peers(list(self._actors), nodes, parts), None, set()
 
     def _everywhere(self, sides: Collection[str] | None, ask: Callable[[int], Any]) -> dict[int, Any]:
         """Answers by worker of all that have parts of some sides, or of all.
