@@ -18,8 +18,8 @@ from lorank.distributed import parts
 from lorank.distributed.cluster import KEPT, PAIRS
 from lorank.distributed.drag import Drag
 from lorank.distributed.engines import Engine, LocalEngine, check_values, largest_value
-from lorank.distributed.factor_shards import FactorShards, read_shard, shard_file
-from lorank.distributed.owner import Owner, gather, joined, total
+from lorank.distributed.factor_shards import FactorShards, gather, read_shard, shard_file
+from lorank.distributed.owner import Owner, joined, total
 from lorank.distributed.path import ABOVE
 from lorank.distributed.problem import COLS, ROWS, Elsewhere, FolderProblem
 from lorank.distributed.travel import Peers, Travel

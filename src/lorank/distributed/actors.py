@@ -16,7 +16,7 @@ from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
 from lorank.distributed.owner import Asked, Gone, Nodes, Operation, Owner, shards_of, total
-from lorank.distributed.parts import HELD_OUT, DamagedBlock, Part, PartFile
+from lorank.distributed.parts import HELD_OUT, DamagedBlock, Part, PartFile, bounds_of, ends_of, runs_of
 from lorank.distributed.travel import LostLines, Peers, Route, Travel
 from lorank.errors import InputError
 from lorank.kernels import unlocked
@@ -117,7 +117,7 @@ class RayEngine(Engine):
         self.deaths = 0
         # Seconds of the slowest worker, summed over the requests: what remains of the wall time is overhead.
         self.computing = 0.0
-        runs = {side: _runs(parts, workers) for side, parts in sides.items() if side != HELD_OUT}
+        runs = {side: runs_of(parts, workers) for side, parts in sides.items() if side != HELD_OUT}
         if HELD_OUT in sides:
             # With the rows whose entries they are.
             owned = [{part.number for part in run} for run in runs["rows"]]
@@ -173,7 +173,7 @@ class RayEngine(Engine):
         """
         import ray
 
-        there, spans = ray.put(shared), [slice(*_bounds(run)) for run in self._runs[side]]
+        there, spans = ray.put(shared), [slice(*bounds_of(run)) for run in self._runs[side]]
         mine = [ray.put(tuple(each[span] if each.size else each for each in own)) for span in spans]
         answers = self._everywhere(
             {side}, lambda number: self._actors[number].on_lines.remote(side, function, there, mine[number])
@@ -182,7 +182,7 @@ class RayEngine(Engine):
 
     def prepare(self, line_bytes: int) -> Route:
         """Ask every worker what it needs of the others, and decide what travels."""
-        bounds = {side: [_bounds(run) for run in runs] for side, runs in self._runs.items()}
+        bounds = {side: [bounds_of(run) for run in runs] for side, runs in self._runs.items()}
         args = bounds, line_bytes
         found = self._everywhere(None, lambda number: self._actors[number].about.remote(*args))
         self.plan = Route.of({number: found[number] for number in sorted(found)}, bounds, line_bytes)
@@ -216,7 +216,7 @@ class RayEngine(Engine):
 
     def _know(self, nodes: Sequence[str | None]) -> None:
         """Have all workers be told of each other again, with their nodes."""
-        parts = {side: [_ends(run) for run in runs] for side, runs in self._runs.items()}
+        parts = {side: [ends_of(run) for run in runs] for side, runs in self._runs.items()}
         self._peers, self._there, self._informed = Peers(list(self._actors), nodes, parts), None, set()
 
     def _everywhere(self, sides: Collection[str] | None, ask: Callable[[int], Any]) -> dict[int, Any]:
@@ -324,24 +324,6 @@ def _over_lines(
         mine = (np.ascontiguousarray(unlocked(each)[span]) if each.size else each for each in own)
         found.append(function(owner.workers, part, shared, *mine))
     return tuple(np.concatenate(each) for each in zip(*found))
-
-
-def _runs(parts: Sequence[Part], workers: int) -> list[list[Part]]:
-    """A run of parts for each worker, balanced by entries; some are empty where there are fewer parts than workers."""
-    weights = np.array([part.entries + part.hi - part.lo for part in parts], float)
-    middle = np.cumsum(weights) - weights / 2
-    owner = np.minimum((middle / weights.sum() * workers).astype(int), workers - 1)
-    return [[part for part, who in zip(parts, owner) if who == number] for number in range(workers)]
-
-
-def _bounds(run: Sequence[Part]) -> tuple[int, int]:
-    """The first line of a run of parts, and the one after its last."""
-    return (run[0].lo, run[-1].hi) if run else (0, 0)
-
-
-def _ends(run: Sequence[Part]) -> tuple[int, list[int]]:
-    """The number of the first part of a run, and the ends of its parts."""
-    return (run[0].number, [run[0].lo, *(part.hi for part in run)]) if run else (0, [0])
 
 
 def _stored(part: Part) -> Part:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,32 +122,56 @@ def made_shard(factor: FactorShards, given: list[Any]) -> Array:
     return shifted
 
 
-def mapped_shard(folder: str | Path, factor: FactorShards, part: int, lines: int) -> Array:
-    """A shard that another process on this machine owns, from what that has written: mapped, or made by its recipe."""
-    if factor.recipe is not None:
-        _, *args = factor.recipe
-        given = [mapped_shard(folder, arg, part, lines) if isinstance(arg, FactorShards) else arg for arg in args]
-        return made_shard(factor, given)
+def copy_from_files(
+    folder: str | Path, factor: FactorShards, part: int, lines: int, chosen: Array | None, out: Array
+) -> None:
+    """Put lines of a shard, or all, that another process on this machine owns into an array.
+
+    They come from what that has written, or are made of it: the recipe of a factor that `is_quick` goes line by line.
+    """
     path = shard_file(folder, factor.name, part)
-    try:
-        return np.memmap(path, factor.dtype, "r", shape=(lines, factor.width))
-    except OSError:
-        raise _lost(path) from None
-    except ValueError:
-        raise _damaged(path) from None
+    if factor.recipe is not None:
+        _, *given = factor.recipe
+        for place, arg in enumerate(given):
+            if isinstance(arg, FactorShards):
+                given[place] = np.empty((len(out), arg.width), arg.dtype)
+                copy_from_files(folder, arg, part, lines, chosen, given[place])
+        out[:] = made_shard(factor, given)
+    elif chosen is None:
+        read_lines(path, out)  # quicker than by a mapping
+    else:
+        try:
+            there = np.memmap(path, factor.dtype, "r", shape=(lines, factor.width))
+        except OSError:
+            raise _lost(path) from None
+        except ValueError:
+            raise _damaged(path) from None
+        _take(there, chosen, out)
 
 
-def copy_shard(folder: str | Path, factor: FactorShards, part: int, out: Array) -> None:
-    """The same, put into an array: quicker than by a mapping where all lines are wanted."""
-    if factor.recipe is None:
-        read_lines(shard_file(folder, factor.name, part), out)
-        return
-    _, *given = factor.recipe
-    for place, arg in enumerate(given):
-        if isinstance(arg, FactorShards):
-            given[place] = np.empty((len(out), arg.width), arg.dtype)
-            copy_shard(folder, arg, part, given[place])
-    out[:] = made_shard(factor, given)
+def gather(ends: Sequence[int], shard: Callable[[int], Array], positions: Array | None, out: Array) -> None:
+    """Put lines at ascending positions, or all, of shards that follow each other into an array.
+
+    The shard at a place has the lines from ends[place] to ends[place + 1]; it is asked for only if some are needed.
+    """
+    for place, chosen, span in in_shards(ends, positions):
+        if chosen is None:
+            out[span] = shard(place)
+        else:
+            _take(shard(place), chosen, out[span])
+
+
+def in_shards(ends: Sequence[int], positions: Array | None) -> Iterator[tuple[int, Array | None, slice]]:
+    """Of each shard that has some of the lines: its place, which of its own lines they are, and where they go."""
+    wanted = np.subtract(ends, ends[0]) if positions is None else np.searchsorted(positions, ends)
+    for place, (first, last) in enumerate(pairwise(wanted.tolist())):
+        if last > first:
+            chosen = None if positions is None else positions[first:last] - ends[place]
+            yield place, chosen, slice(first, last)
+
+
+def _take(shard: Array, chosen: Array, out: Array) -> None:
+    np.take(shard, chosen, axis=0, out=out, mode="clip")  # they are inside; to say so spares numpy a copy
 
 
 def shard_file(folder: str | Path, name: str, part: int) -> Path:
@@ -155,6 +182,12 @@ def shard_file(folder: str | Path, name: str, part: int) -> Path:
 def spare_file(folder: str | Path, side: str, part: int) -> Path:
     """Where the file of a shard of a part that is needed no more waits to be written over."""
     return Path(folder) / f"spare-{side}-{part}.shard"
+
+
+def set_aside(folder: str | Path, name: str, side: str, part: int) -> None:
+    """Let the file of a shard that is needed no more, if there is one, be written over."""
+    with suppress(FileNotFoundError):
+        shard_file(folder, name, part).replace(spare_file(folder, side, part))
 
 
 def write_shard(path: Path, shard: Array, *, sync: bool = False, over: Path | None = None) -> None:

@@ -7,9 +7,7 @@ bits whoever owns which parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from threading import RLock
 from typing import Any
 
@@ -17,7 +15,16 @@ import numpy as np
 
 from lorank import kernels
 from lorank.distributed.drag import Drag
-from lorank.distributed.factor_shards import FactorShards, made_shard, read_shard, shard_file, spare_file, write_shard
+from lorank.distributed.factor_shards import (
+    FactorShards,
+    gather,
+    made_shard,
+    read_shard,
+    set_aside,
+    shard_file,
+    spare_file,
+    write_shard,
+)
 from lorank.distributed.parts import HELD_OUT, Part, announce, line_sums
 from lorank.linalg import Factors, gram, pad
 from lorank.observations import Lines
@@ -122,8 +129,7 @@ class Owner:
         for name, side in names:
             if self.folder is not None and side is not None:
                 for number in self.sides[side]:
-                    with suppress(FileNotFoundError):
-                        shard_file(self.folder, name, number).replace(spare_file(self.folder, side, number))
+                    set_aside(self.folder, name, side, number)
 
     def copy_lines(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
         """Put lines of a factor that are owned here into an array: those at some positions, ascending, or all."""
@@ -314,20 +320,6 @@ def _group(lists: Sequence[tuple[Part, Array | None]], others: int) -> Group:
     if positions is None:
         return Group(parts, None, [needed for _, needed in lists])
     return Group(parts, positions, [np.searchsorted(positions, needed).astype(np.int32) for needed in known])
-
-
-def gather(ends: Sequence[int], shard: Callable[[int], Array], positions: Array | None, out: Array) -> None:
-    """Put lines at ascending positions, or all, of shards that follow each other into an array.
-
-    The shard at a place has the lines from ends[place] to ends[place + 1]; it is asked for only if some are needed.
-    """
-    wanted = np.subtract(ends, ends[0]) if positions is None else np.searchsorted(positions, ends)
-    for place, (first, last) in enumerate(pairwise(wanted.tolist())):
-        if last > first and positions is None:
-            out[first:last] = shard(place)
-        elif last > first and positions is not None:
-            # Positions are inside; to say so spares numpy a copy.
-            np.take(shard(place), positions[first:last] - ends[place], axis=0, out=out[first:last], mode="clip")
 
 
 def joined(nodes: Nodes) -> Nodes:

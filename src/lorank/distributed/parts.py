@@ -169,6 +169,24 @@ def parts_of(lines: Lines) -> list[Part]:
     return parts
 
 
+def runs_of(parts: Sequence[Part], workers: int) -> list[list[Part]]:
+    """A run of parts for each worker, balanced by entries; some are empty where there are fewer parts than workers."""
+    weights = np.array([part.entries + part.hi - part.lo for part in parts], float)
+    middle = np.cumsum(weights) - weights / 2
+    owner = np.minimum((middle / weights.sum() * workers).astype(int), workers - 1)
+    return [[part for part, who in zip(parts, owner) if who == number] for number in range(workers)]
+
+
+def bounds_of(run: Sequence[Part]) -> tuple[int, int]:
+    """The first line of a run of parts, and the one after its last."""
+    return (run[0].lo, run[-1].hi) if run else (0, 0)
+
+
+def ends_of(run: Sequence[Part]) -> tuple[int, list[int]]:
+    """The number of the first part of a run, and the ends of its parts."""
+    return (run[0].number, [run[0].lo, *(part.hi for part in run)]) if run else (0, [0])
+
+
 def seen_lines(parts: Sequence[Part], held_out: Sequence[Part] | None) -> Iterator[tuple[int, int, Lines]]:
     """Rows lo..hi with all of their entries, those that were held out among them: both are cut alike."""
     others: Sequence[Part | None] = held_out or [None] * len(parts)

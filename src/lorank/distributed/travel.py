@@ -11,13 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from lorank.distributed.factor_shards import FactorShards, copy_shard, mapped_shard
-from lorank.distributed.owner import Owner, gather
+from lorank.distributed.factor_shards import FactorShards, copy_from_files, gather, in_shards
+from lorank.distributed.owner import Owner
 from lorank.linalg import padded_width
 from lorank.types import Array
 
@@ -206,15 +205,8 @@ class Travel:
         """Put lines that another worker on this node owns into an array."""
         folder, (first, ends) = self.owner.folder, self.peers.parts[factor.side][owner]
         assert folder is not None
-        if positions is None:
-            for place, (lo, hi) in enumerate(pairwise(ends)):
-                copy_shard(folder, factor, first + place, out[lo - ends[0] : hi - ends[0]])
-            return
-
-        def shard(place: int) -> Array:
-            return mapped_shard(folder, factor, first + place, ends[place + 1] - ends[place])
-
-        gather(ends, shard, positions, out)
+        for place, chosen, span in in_shards(ends, positions):
+            copy_from_files(folder, factor, first + place, ends[place + 1] - ends[place], chosen, out[span])
 
     def _list(self, owner: int, positions: Any, own: Array) -> Any:
         """Positions for an owner, as an object that travels to it once."""
