@@ -15,6 +15,7 @@ import numpy as np
 from lorank import kernels
 from lorank.distributed.engines import Engine
 from lorank.distributed.factor_shards import FactorShards
+from lorank.distributed.nodes import spread_places
 from lorank.distributed.owner import Asked, Gone, Nodes, Operation, Owner, shards_of, total
 from lorank.distributed.parts import HELD_OUT, DamagedBlock, Part, PartFile, bounds_of, ends_of, runs_of
 from lorank.distributed.travel import LostLines, Peers, Route, Travel
@@ -128,6 +129,7 @@ class RayEngine(Engine):
         ]
         self._sent = [0] * workers
         self._gone: list[Gone] = []
+        self._places = spread_places(workers, threads)
         self._actors = [self._start(number) for number in range(workers)]
         # Of factors by name, the objects with all lines of each worker that publishes its own.
         self._published: dict[str, list[Any]] = {}
@@ -298,18 +300,22 @@ class RayEngine(Engine):
 
     def _start(self, number: int) -> Any:
         import ray
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         worker: Any = ray.remote(_Worker)
-        # Over the nodes, so that each brings its memory; a second thread gives lines to others.
-        options = {"num_cpus": self.threads, "scheduling_strategy": "SPREAD", "max_concurrency": 2}
+        place = PlacementGroupSchedulingStrategy(self._places, placement_group_bundle_index=number)
+        # A second thread gives lines to others.
+        options = {"num_cpus": self.threads, "scheduling_strategy": place, "max_concurrency": 2}
         return worker.options(**options).remote(self._own[number], self.threads, number, self.folder, self.budget)
 
     def close(self) -> None:
         """End the actors and let go of their data."""
         import ray
+        from ray.util import remove_placement_group
 
         for actor in self._actors:
             ray.kill(actor)
+        remove_placement_group(self._places)
         self._actors, self._own = [], []
 
 

@@ -1,7 +1,8 @@
-"""What every node of a cluster must have before a fit starts there: lorank in the same version, and the same files."""
+"""The nodes of a cluster: what each must have before a fit, in which version, and places for workers on them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,6 +13,8 @@ from lorank.errors import InputError
 LIBRARIES = ("lorank", "numba", "numpy")
 # Seconds in which a node has to answer; a process may have to be started there first.
 PATIENCE = 120.0
+# Seconds in which a cluster may become idle; others may use it.
+IDLE = 3.0
 # Sent as text: a function of this module would need lorank on the node.
 _PROBE = """
 def probe(libraries, files, folder):
@@ -63,6 +66,26 @@ def check_nodes(files: Sequence[str] = (), folder: str | None = None) -> None:
                 "look at what is wrong with it, or take it out of the cluster."
             ) from None
         refuse_node(address, own, found, folder)
+
+
+def spread_places(workers: int, threads: int) -> Any:
+    """A place for each worker, over the nodes as evenly as their CPUs allow, so that each brings its memory.
+
+    Ray finds another one for what was on a node that goes down.
+    """
+    import ray
+    from ray.util import placement_group
+
+    cluster: Any = ray
+    if len(cluster.nodes()) > 1:
+        # Tasks that have just ended give their CPUs back a moment later; until then their node seems to be full.
+        deadline = time.monotonic() + IDLE
+        while (
+            time.monotonic() < deadline
+            and cluster.available_resources().get("CPU") != cluster.cluster_resources()["CPU"]
+        ):
+            time.sleep(0.05)
+    return placement_group([{"CPU": threads}] * workers, strategy="SPREAD")
 
 
 def refuse_node(address: str, own: dict[str, str | None], found: dict[str, Any], folder: str | None) -> None:
