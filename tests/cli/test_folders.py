@@ -179,7 +179,7 @@ def test_ray_from_the_shell_gives_the_same_model(run, monkeypatch):
     )
     taken, plan = answer.stderr.splitlines()
     assert taken.startswith("Taking column")
-    assert plan.startswith("A sweep moves")
+    assert plan.startswith("In a sweep workers read")
     for name in ("row-0.npy", "col-0.npy", "seen-0.npy"):
         np.testing.assert_array_equal(np.load(f"far/{name}"), np.load(f"alone/{name}"))
 

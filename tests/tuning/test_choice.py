@@ -1,6 +1,7 @@
 """Which kind of model is chosen: paired differences on held-out entries, short chains, and data of all kinds."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -114,6 +115,13 @@ def test_no_argument_is_needed(ratings, fitted):
     assert fitted.model_.params["method"] in ("nnfn", "bpmf")
     assert fitted.get_params()["method"] == "auto"
     assert fitted.observations_.nnz == np.count_nonzero(~np.isnan(ratings))
+    # Errors say what the reasons say, also of kinds that were judged on fewer entries.
+    errors = dict(zip(kinds["candidate"], kinds["error"]))
+    for name, reason in zip(names[2:], kinds["reason"][2:]):
+        much, sign, other = re.fullmatch(r"([\d.]+)% \+- [\d.]+% (better|worse) than (.*)", reason).groups()
+        ratio = 1 + float(much) / 100 * (1 if sign == "worse" else -1)
+        assert errors[name] == pytest.approx(ratio * errors[other], rel=1e-4)
+    assert fitted.model_.held_out_error() == ("search", errors[fitted.tuning_.chosen.name])
     offsets = kinds["error"][0]
     assert fitted.tuning_.chosen.error < 1.02 * offsets
     middle, low, high = fitted.predict([0, 1], [2, 3], interval=0.9)

@@ -186,6 +186,7 @@ def test_the_table_of_trials(tuned):
         "status",
         "reason",
         "chosen",
+        "comparable",
     ]
     assert list(frame.columns) == names
     assert len(frame) == len(table)

@@ -89,26 +89,29 @@ class Route:
                 far = {nodes[number] for number, (_, count) in enumerate(needs) if number != owner and count}
                 if decide:
                     whole[other].append(2 * sum(others) > max(len(far), 1) * (hi - lo))
+                # Workers on the owner's node read what they need from its files.
+                near = sum(count for at, (node, count) in enumerate(needs) if node == nodes[owner] and at != owner)
+                sent = sum(count for node, count in needs if node != nodes[owner])
                 if whole[other][owner]:
-                    moved[side] += line_bytes * (hi - lo) * len(far)
-                    network[side] += line_bytes * (hi - lo) * len(far - {nodes[owner]})
-                else:
-                    moved[side] += line_bytes * sum(others)
-                    network[side] += line_bytes * sum(count for node, count in needs if node != nodes[owner])
+                    sent = (hi - lo) * len(far - {nodes[owner]})
+                moved[side] += line_bytes * (near + sent)
+                network[side] += line_bytes * sent
         return cls(whole, moved, network, nodes)
 
     def describe(self, seconds: float, cores: int) -> str:
-        """The plan in a sentence, with the bytes of a sweep and what it takes by `sweep_seconds`."""
-        parts = [
-            f"{self.bytes[side] / 1e6:.3g} MB to the {what} ({self.network[side] / 1e6:.3g} MB between nodes)"
-            for side, what in (("rows", "rows"), ("cols", "columns"))
-        ]
-        moving = (sum(self.network[side] for side in ("rows", "cols")) + self.messages) / BANDWIDTH
+        """The plan in a sentence or two, with the bytes of a sweep and what it takes by `sweep_seconds`."""
+        rows, cols = (f"{self.bytes[side] / 1e6:.3g} MB" for side in ("rows", "cols"))
+        computing = f"about {seconds / cores:.2g} s of computing on {cores} core{'s' * (cores > 1)}"
+        if len(set(self.nodes)) < 2:
+            return (
+                f"In a sweep workers read {rows} for the rows and {cols} for the columns from each other; {computing}."
+            )
+        network = sum(self.network[side] for side in ("rows", "cols")) + self.messages
         whole = [publishes for side in self.whole.values() for publishes in side]
         return (
-            f"A sweep moves {' and '.join(parts)}, beside {self.messages / 1e6:.2g} MB of requests; about "
-            f"{seconds / cores:.2g} s of computing on {cores} cores and {moving:.2g} s of moving at 10 Gbit/s. "
-            f"{whole.count(False)} of {len(whole)} workers' sides travel as lists of lines, the others whole."
+            f"A sweep moves {rows} to the rows and {cols} to the columns; {network / 1e6:.3g} MB go from node to node, "
+            f"requests among them: {computing} and {network / BANDWIDTH:.2g} s of moving at 10 Gbit/s. What workers "
+            f"have of rows or columns travels line by line in {whole.count(False)} of {len(whole)} cases, else whole."
         )
 
 

@@ -235,8 +235,8 @@ class Model(Contents):
         watched = [error for error in self.result.history.validation if error == error]
         if watched:
             return "validation", min(watched)
-        chosen = [trial["error"] for trial in self.trials if trial.get("chosen")]
-        return ("search", float(chosen[0])) if chosen else None
+        chosen = [trial for trial in self.trials if trial.get("chosen")]
+        return ("search", float(chosen[0].get("comparable") or chosen[0]["error"])) if chosen else None
 
     def __repr__(self) -> str:
         m, n = self.shape

@@ -133,8 +133,8 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
                 return best
             if best is not None and math.isfinite(found.error):
                 alone = best.parameters.get("rank") == 0
-                gain, remark = _difference(found, best, kind.tuned or alone, log.trials[0].error ** 2)
-                found = log.remark(found, remark)
+                gain, remark, error = _difference(found, best, kind.tuned or alone, log.trials[0].error ** 2)
+                found = log.remark(found, remark, error)
                 best = found if gain > 0 else best
             compared.append(found)
             best = best or found
@@ -148,21 +148,22 @@ def choose(kinds: Sequence[Kind], log: TrialLog, max_seconds: float = math.inf) 
     return search.run(strategy)
 
 
-def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> tuple[float, str]:
-    """By how much a fit is better than the best one beyond noise, and a sentence about it.
+def _difference(fitted: Fitted, best: Fitted, tuned: bool, simplest: float) -> tuple[float, str, float]:
+    """By how much a fit is better than the best one beyond noise, a sentence about it, and the error that goes with it.
 
-    `tuned` if it was tuned on the held-out entries, or the best one is offsets alone; `simplest` is the loss of the
-    first trial.
+    That is the best one's error times the ratio of both on the entries that both were judged on. `tuned` if it was
+    tuned on the held-out entries, or the best one is offsets alone; `simplest` is the loss of the first trial.
     """
     assert fitted.losses is not None
     assert best.losses is not None
     gain, error = paired(fitted.losses, best.losses)
     margin = max(STANDARD_ERRORS * error if tuned else 0.0, RESOLUTION * simplest)
     # As a part of the root mean squared error: d(e^2) = 2 e de.
-    scale = max(2 * float(best.losses.mean()), 1e-300)
-    much = "far" if abs(gain) > scale else f"{abs(gain) / scale:.2%} +- {error / scale:.2%}"
+    before = max(float(best.losses[: fitted.losses.size].mean()), 1e-300)
+    ratio = math.sqrt(max(1 - gain / before, 0.0))
+    much = f"{abs(1 - ratio):.2%} +- {error / (2 * before):.2%}" if abs(gain) <= 2 * before else "far"
     remark = f"{much} {'better' if gain > 0 else 'worse'} than {best.trial.name}"
-    return gain - margin, remark
+    return gain - margin, remark, ratio * best.trial.kind_error
 
 
 @dataclass(frozen=True)

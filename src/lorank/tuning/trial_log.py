@@ -109,10 +109,10 @@ class TrialLog:
         if self._checkpoint is not None and self._checkpoint.due:
             self.save()
 
-    def remark(self, fitted: Fitted, reason: str) -> Fitted:
-        """The same fit with something to say about it in the table."""
+    def remark(self, fitted: Fitted, reason: str, comparable: float) -> Fitted:
+        """The same fit with something to say about it in the table, and an error that goes with others there."""
         index = next(i for i, trial in enumerate(self.trials) if trial is fitted.trial)
-        remarked = replace(fitted, trial=replace(fitted.trial, reason=reason))
+        remarked = replace(fitted, trial=replace(fitted.trial, reason=reason, comparable=comparable))
         self.trials[index], self._fits[index] = remarked.trial, weakref.ref(remarked)
         return remarked
 

@@ -43,6 +43,9 @@ class Trial:
     reason : str
         Why it ended like that, where the status alone does not say it.
     chosen : bool
+    comparable : float or None
+        The error that goes with those of simpler kinds of models, for one that was compared with them: it may have been
+        judged on fewer of their held-out entries, and by fewer draws than a fit has.
     """
 
     parameters: Mapping[str, Any]
@@ -52,6 +55,7 @@ class Trial:
     status: TrialStatus = TrialStatus.FINISHED
     reason: str = ""
     chosen: bool = False
+    comparable: float | None = None
 
     def __getattr__(self, name: str) -> Any:
         parameters = self.__dict__.get("parameters", {})
@@ -64,6 +68,11 @@ class Trial:
         """What kind of model it is, in plain words; empty where there was one only."""
         return "offsets alone" if self.parameters.get("rank") == 0 else str(self.parameters.get(CANDIDATE, ""))
 
+    @property
+    def kind_error(self) -> float:
+        """The error by which kinds of models are compared."""
+        return self.error if self.comparable is None else self.comparable
+
     def row(self) -> dict[str, Any]:
         """Parameters, error and all else by name."""
         return {**self.parameters, **{name: getattr(self, name) for name in _OUTCOME}}
@@ -71,7 +80,7 @@ class Trial:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Trial:
         """The trial that `row` was made of."""
-        outcome = {name: row[name] for name in _OUTCOME}
+        outcome = {name: row[name] for name in _OUTCOME if name in row}  # older files lack some
         outcome["status"] = TrialStatus(outcome["status"])
         return cls({name: value for name, value in row.items() if name not in outcome}, **outcome)
 
@@ -140,7 +149,7 @@ class Trials(Sequence[Trial]):
             [
                 {
                     CANDIDATE: name,
-                    "error": best[name].error,
+                    "error": best[name].kind_error,
                     "trials": len(trials),
                     "seconds": sum(trial.seconds for trial in trials),
                     "reason": best[name].reason,
