@@ -177,14 +177,15 @@ def runs_of(parts: Sequence[Part], workers: int) -> list[list[Part]]:
     return [[part for part, who in zip(parts, owner) if who == number] for number in range(workers)]
 
 
-def bounds_of(run: Sequence[Part]) -> tuple[int, int]:
-    """The first line of a run of parts, and the one after its last."""
-    return (run[0].lo, run[-1].hi) if run else (0, 0)
-
-
 def ends_of(run: Sequence[Part]) -> tuple[int, list[int]]:
     """The number of the first part of a run, and the ends of its parts."""
     return (run[0].number, [run[0].lo, *(part.hi for part in run)]) if run else (0, [0])
+
+
+def bounds_of(run: Sequence[Part]) -> tuple[int, int]:
+    """The first line of a run of parts, and the one after its last."""
+    _, ends = ends_of(run)
+    return ends[0], ends[-1]
 
 
 def seen_lines(parts: Sequence[Part], held_out: Sequence[Part] | None) -> Iterator[tuple[int, int, Lines]]:
