@@ -172,9 +172,6 @@ class Travel:
 
     def fetch(self, factor: FactorShards, positions: Array | None, out: Array) -> None:
         """Put lines of a factor, by positions or all, into an array, from whoever owns them."""
-        import ray
-        from ray.exceptions import ObjectLostError, OutOfMemoryError, OwnerDiedError, RayActorError
-
         began = time.perf_counter()
         asked, here, at = [], [], 0
         for owner, (_, ends) in enumerate(self.peers.parts[factor.side]):
@@ -196,10 +193,7 @@ class Travel:
             else:
                 self._read(factor, owner, own, out[span])
         for span, chosen, ref in asked:
-            try:
-                shards = ray.get(ref)
-            except (RayActorError, ObjectLostError, OutOfMemoryError, OwnerDiedError) as error:
-                raise LostLines(str(error)) from None
+            shards = _received(ref)
             ends = np.cumsum([0, *map(len, shards)]).tolist()
             gather(ends, shards.__getitem__, chosen, out[span])
         self.waiting += time.perf_counter() - began
@@ -219,6 +213,17 @@ class Travel:
         if key not in self._lists:
             self._lists[key] = ray.put(own)
         return self._lists[key]
+
+
+def _received(ref: Any) -> Any:
+    """The shards that were asked for, when they have come."""
+    import ray
+    from ray.exceptions import ObjectLostError, OutOfMemoryError, OwnerDiedError, RayActorError
+
+    try:
+        return ray.get(ref)
+    except (RayActorError, ObjectLostError, OutOfMemoryError, OwnerDiedError) as error:
+        raise LostLines(str(error)) from None
 
 
 def _within(positions: Array, lo: int, hi: int) -> Array:
